@@ -75,8 +75,8 @@ func changes() map[string]change {
 		"bulk." + bulkRequeue: bulkChange(task.VerbRequeue),
 		"bulk." + bulkRetry:   bulkChange(task.VerbRetry),
 		"bulk." + bulkDiscard: bulkChange(task.VerbDiscard),
-		"dead.retry":          {VerbRetry, askDead("ask.dead.retry", false), doDead((*console.Console).RetryDead, "did.dead.retry")},
-		"dead.discard":        {VerbDiscard, askDead("ask.dead.discard", true), doDead((*console.Console).DiscardDead, "did.dead.discard")},
+		"dead.retry":          {VerbRetry, askDead("ask.dead.retry", false), doDead(task.VerbRetry)},
+		"dead.discard":        {VerbDiscard, askDead("ask.dead.discard", true), doDead(task.VerbDiscard)},
 	}
 }
 
@@ -114,21 +114,29 @@ func (s *site) find(v *visit) (change, error) {
 	return a, nil
 }
 
-func (s *site) askChange(w http.ResponseWriter, v *visit) {
+// withChange runs fn on the change that the request names, and shows its error.
+func (s *site) withChange(w http.ResponseWriter, v *visit, fn func(ctx context.Context, a change) error) {
 	a, err := s.find(v)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(v.r.Context(), changeTimeout)
+		defer cancel()
+		err = fn(ctx, a)
+	}
 	if err != nil {
 		s.refuse(w, v, err)
-		return
 	}
-	ctx, cancel := context.WithTimeout(v.r.Context(), changeTimeout)
-	defer cancel()
-	q, err := a.ask(ctx, v)
-	if err != nil {
-		s.refuse(w, v, err)
-		return
-	}
-	q.Hidden = withoutInputs(v.r.URL.Query(), q)
-	s.render(w, http.StatusOK, "change", fragment(v.r), view{visit: v, Name: "change", Data: q})
+}
+
+func (s *site) askChange(w http.ResponseWriter, v *visit) {
+	s.withChange(w, v, func(ctx context.Context, a change) error {
+		q, err := a.ask(ctx, v)
+		if err != nil {
+			return err
+		}
+		q.Hidden = withoutInputs(v.r.URL.Query(), q)
+		s.render(w, http.StatusOK, "change", fragment(v.r), view{visit: v, Name: "change", Data: q})
+		return nil
+	})
 }
 
 // withoutInputs is what the form sends back beside its fields: the request's own values, and those that the question has added.
@@ -144,28 +152,22 @@ func withoutInputs(asked url.Values, q question) url.Values {
 }
 
 func (s *site) doChange(w http.ResponseWriter, v *visit) {
-	a, err := s.find(v)
-	if err != nil {
-		s.refuse(w, v, err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(v.r.Context(), changeTimeout)
-	defer cancel()
-	did, err := a.do(ctx, v)
-	s.readings.forget() // a change that failed may have changed something
-	if err != nil {
-		s.refuse(w, v, err)
-		return
-	}
-	switch {
-	case did.Leads && v.r.Header.Get("HX-Request") != "":
-		w.Header().Set("HX-Redirect", did.Back)
-		w.WriteHeader(http.StatusNoContent)
-	case did.Leads:
-		lead(w, did.Back)
-	default:
-		s.render(w, http.StatusOK, "done", fragment(v.r), view{visit: v, Name: "done", Data: did})
-	}
+	s.withChange(w, v, func(ctx context.Context, a change) error {
+		did, err := a.do(ctx, v)
+		s.readings.forget() // a change that failed may have changed something
+		switch {
+		case err != nil:
+			return err
+		case did.Leads && v.r.Header.Get("HX-Request") != "":
+			w.Header().Set("HX-Redirect", did.Back)
+			w.WriteHeader(http.StatusNoContent)
+		case did.Leads:
+			lead(w, did.Back)
+		default:
+			s.render(w, http.StatusOK, "done", fragment(v.r), view{visit: v, Name: "done", Data: did})
+		}
+		return nil
+	})
 }
 
 // conflictKey names the message for an error that says that the thing is no longer as the page showed it.
@@ -187,7 +189,6 @@ func conflictKey(err error) (string, bool) {
 		{task.ErrOperationTaken, "err.formused"},
 		{console.ErrNeverLed, "err.neverled"},
 		{errNothing, "err.nothing"},
-		{console.ErrDiedSince, "err.meanwhile"},
 	} {
 		if errors.Is(err, c.err) {
 			return c.key, true

@@ -3,6 +3,7 @@ package consoleweb_test
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -272,7 +273,7 @@ func TestPageMassChangeIsKnownByItsForm(t *testing.T) {
 	}
 }
 
-// A form that a browser sends twice makes one task, and retries none that has died once more since.
+// A form that a browser sends twice makes one task, or one operation, which retries none that has died once more since.
 func TestPageFormsThatComeTwice(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -299,17 +300,27 @@ func TestPageFormsThatComeTwice(t *testing.T) {
 	}
 
 	form = hidden(t, p.get(200, "change?do=dead.retry&kind=order.charge&any=1"))
-	if w := p.do(request(http.MethodPost, "change", form)); !strings.Contains(w.Body.String(), "2 tasks are pending again") {
-		t.Errorf("retried: status %d: %s", w.Code, w.Body)
+	first = p.do(request(http.MethodPost, "change", form))
+	again = p.do(request(http.MethodPost, "change", form))
+	if to := first.Header().Get("Location"); first.Code != http.StatusSeeOther || again.Header().Get("Location") != to {
+		t.Errorf("retried: status %d to %q, then %d to %q", first.Code, to, again.Code, again.Header().Get("Location"))
 	}
-	const dies = "UPDATE duetime_tasks SET state = 3, version = 4, finished_at = updated_at WHERE id IN (?, ?)"
-	p.exec(dies, dead[0][:], dead[1][:])
-	if w := p.do(request(http.MethodPost, "change", form)); w.Code != 409 {
-		t.Errorf("retried once more: status %d: %s", w.Code, w.Body)
+	const dies = "UPDATE duetime_tasks SET finished_at = finished_at + 60000 WHERE id = ?"
+	p.exec(dies, dead[0][:]) // one has died once more
+	p.works()
+	all, err := p.p.Console().Operations(t.Context())
+	pipelinetest.Must(t, err)
+	done, err := p.p.Console().AwaitOperation(t.Context(), all[0], nil)
+	pipelinetest.Must(t, err)
+	if one, two := p.task(dead[0]), p.task(dead[1]); len(all) != 1 || done.Changed != 1 || one.State != task.Dead || two.State != task.Pending {
+		t.Errorf("the operations %+v have left %+v and %+v", all, one, two)
 	}
-	form.Set("last", "7")
-	if w := p.do(request(http.MethodPost, "change", form)); w.Code != 400 {
-		t.Errorf("a place that is none: status %d: %s", w.Code, w.Body)
+	for field, wrong := range map[string]string{"ids": "7", "before": "soon"} {
+		other := maps.Clone(form)
+		other.Set(field, wrong)
+		if w := p.do(request(http.MethodPost, "change", other)); w.Code != 400 {
+			t.Errorf("%s %s: status %d: %s", field, wrong, w.Code, w.Body)
+		}
 	}
 	if form := hidden(t, p.get(200, "change?do=leader.resign&name=event")); form.Get("term") != "0" {
 		t.Errorf("the form does not say whose term is to end: %v", form)
@@ -347,14 +358,15 @@ func TestPageDeadGroups(t *testing.T) {
 	if asked := p.get(200, offered); !strings.Contains(asked, "Retry 2 dead tasks") {
 		t.Errorf("asked: %s", asked)
 	}
-	if said := p.confirm(200, offered); !strings.Contains(said, "2 tasks are pending again") {
-		t.Errorf("said: %s", said)
+	p.works()
+	if n := p.operates(offered); n != 2 {
+		t.Errorf("%d tasks were retried, want 2", n)
 	}
 	p.post(409, "change", "do", "dead.retry", "kind", "order.charge", "error", "bank away")
 	if one, three := p.task(dead[0]), p.task(dead[2]); one.State != task.Pending || three.State != task.Dead {
 		t.Errorf("retried: %+v, of another error: %+v", one, three)
 	}
-	p.confirm(200, "change?do=dead.discard&kind=order.charge&error=bank+shut")
+	p.operates("change?do=dead.discard&kind=order.charge&error=bank+shut")
 	if three := p.task(dead[2]); three.State != task.Cancelled {
 		t.Errorf("discarded: %+v", three)
 	}
@@ -380,9 +392,10 @@ func TestPageDeadSince(t *testing.T) {
 	all := theLink(t, page, "do", "dead.retry", "any", "1")
 	p.wantList(all, dead, 2, 3)
 	p.wantList(one, dead, 2)
+	p.works()
 	for _, to := range []string{one, all} { // all: the one that is left
-		if said := p.confirm(200, to); !strings.Contains(said, "1 task is pending again") {
-			t.Errorf("%s: %s", to, said)
+		if n := p.operates(to); n != 1 {
+			t.Errorf("%s: %d tasks were retried, want 1", to, n)
 		}
 	}
 	if page := p.get(200, "dead?since=-1h"); !strings.Contains(page, "No task has died since then.") {
@@ -650,7 +663,7 @@ func TestPageReadsAllOwnersOneAtATime(t *testing.T) {
 		p.get(200, at)
 	}
 	<-walks
-	p.confirm(200, deadOf)
+	p.confirm(http.StatusSeeOther, deadOf)
 	if len(walks) > 0 {
 		t.Error("a reading that has ended holds up others")
 	}

@@ -108,10 +108,10 @@ func (d *deadView) list(ctx context.Context, v *visit) error {
 	return nil
 }
 
-// deadChoiceOf reads which dead tasks of a kind are to be changed.
+// deadChoiceOf reads which dead tasks of a kind are shown.
 func deadChoiceOf(v *visit) (console.DeadChoice, error) {
 	d := console.DeadChoice{
-		Kind: v.r.FormValue("kind"), Error: v.r.FormValue("error"), Any: v.r.FormValue("any") != "", Until: v.r.FormValue("last"),
+		Kind: v.r.FormValue("kind"), Error: v.r.FormValue("error"), Any: v.r.FormValue("any") != "",
 	}
 	var err error
 	if text := v.r.FormValue("since"); text != "" {
@@ -142,8 +142,6 @@ func deadAlike(ctx context.Context, v *visit, d console.DeadChoice) (found []con
 	return v.c.DeadAlike(ctx, d)
 }
 
-func deadBack(v *visit) string { return v.Link("dead", "since", v.r.FormValue("since")) }
-
 func askDead(key string, grave bool) func(ctx context.Context, v *visit) (question, error) {
 	return func(ctx context.Context, v *visit) (question, error) {
 		choice, err := deadChoiceOf(v)
@@ -156,50 +154,47 @@ func askDead(key string, grave bool) func(ctx context.Context, v *visit) (questi
 		}
 		const shown = 10
 		q := question{
-			Title: v.T(key, grouped(strconv.Itoa(len(found)))), Sample: found[:min(len(found), shown)], Back: deadBack(v),
+			Title: v.T(key, grouped(strconv.Itoa(len(found)))), Sample: found[:min(len(found), shown)], Back: v.Link("dead", "since", v.r.FormValue("since")),
 			Facts: deadFacts(v, choice), Empty: len(found) == 0, Grave: grave,
 		}
 		if more {
 			q.Facts = append(q.Facts, v.T("fact.deadcut"))
 		}
-		if n := len(found); n > 0 {
-			q.Hidden = map[string][]string{"last": {console.Filter{}.Place(found[n-1])}}
+		if len(found) > 0 {
+			ids, died := make([]string, len(found)), int64(0)
+			for i, t := range found {
+				ids[i] = t.ID.String()
+				if t.FinishedAt != nil {
+					died = max(died, *t.FinishedAt)
+				}
+			}
+			q.Hidden = map[string][]string{
+				"ids": {strings.Join(ids, " ")}, "before": {strconv.FormatInt(died+1, 10)}, formID: {task.NewID().String()},
+			}
 		}
 		return q, nil
 	}
 }
 
-// doDead changes those that are dead of the error by now, among those that were shown.
-func doDead(
-	do func(c *console.Console, ctx context.Context, ids []task.ID, progress func(done int)) (console.Bulk, error), key string,
-) func(ctx context.Context, v *visit) (answer, error) {
+// doDead changes the tasks that were shown, but for those that have died once more since.
+func doDead(verb task.Verb) func(ctx context.Context, v *visit) (answer, error) {
 	return func(ctx context.Context, v *visit) (answer, error) {
-		choice, err := deadChoiceOf(v)
+		o := task.Operation{Verb: verb}
+		for text := range strings.FieldsSeq(v.r.FormValue("ids")) {
+			id, err := task.ParseID(text)
+			if err != nil {
+				return answer{}, fmt.Errorf("%w: %w", errMistake, err)
+			}
+			o.Filter.IDs = append(o.Filter.IDs, id)
+		}
+		if o.Matched = int64(len(o.Filter.IDs)); o.Matched == 0 {
+			return answer{}, errNothing // no task was shown
+		}
+		before, err := strconv.ParseInt(v.r.FormValue("before"), 10, 64)
 		if err != nil {
-			return answer{}, err
+			return answer{}, fmt.Errorf("%w as Unix milliseconds: %w", errMistake, err)
 		}
-		found, more, err := deadAlike(ctx, v, choice)
-		if err != nil {
-			return answer{}, err
-		}
-		if len(found) == 0 {
-			return answer{}, errNothing
-		}
-		ids := make([]task.ID, len(found))
-		for i, t := range found {
-			ids[i] = t.ID
-		}
-		out, err := do(v.c, ctx, ids, nil)
-		if err != nil {
-			return answer{}, err
-		}
-		did := answer{Text: v.T(key, out.Changed), Back: deadBack(v)}
-		if len(out.Left)+len(out.KeyTaken) > 0 {
-			did.Notes = append(did.Notes, v.T("did.dead.left", len(out.Left), len(out.KeyTaken)))
-		}
-		if more {
-			did.Notes = append(did.Notes, v.T("fact.deadcut"))
-		}
-		return did, nil
+		o.Filter.DiedBefore = time.UnixMilli(before)
+		return begin(ctx, v, o)
 	}
 }

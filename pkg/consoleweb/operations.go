@@ -139,7 +139,7 @@ func previewOne(ctx context.Context, v *visit, o task.Operation) (console.Previe
 	return v.c.PreviewBulk(ctx, o)
 }
 
-// doBulk makes the operation, and leads to its progress. The daemon carries it out. A form that comes twice makes one.
+// doBulk makes the operation of which a preview was shown.
 func doBulk(verb task.Verb) func(ctx context.Context, v *visit) (answer, error) {
 	return func(ctx context.Context, v *visit) (answer, error) {
 		if err := v.r.ParseForm(); err != nil {
@@ -152,15 +152,22 @@ func doBulk(verb task.Verb) func(ctx context.Context, v *visit) (answer, error) 
 		if o.Matched, err = strconv.ParseInt(v.r.FormValue("matched"), 10, 64); err != nil || o.Matched < 1 {
 			return answer{}, errNothing // no preview was shown, or it was empty
 		}
-		if o.ID, err = onceOf(v); err != nil {
-			return answer{}, err
-		}
-		made, err := v.c.Bulk(ctx, o)
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{Back: v.Link("operation", "id", made.ID, "made", "1"), Leads: true}, nil
+		return begin(ctx, v, o)
 	}
+}
+
+// begin makes an operation, and leads to its progress. The daemon carries it out. A form that comes twice makes one.
+func begin(ctx context.Context, v *visit, o task.Operation) (answer, error) {
+	id, err := onceOf(v)
+	if err != nil {
+		return answer{}, err
+	}
+	o.ID = id
+	made, err := v.c.Bulk(ctx, o)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{Back: v.Link("operation", "id", made.ID, "made", "1"), Leads: true}, nil
 }
 
 func readOperations(ctx context.Context, v *visit) (any, error) {

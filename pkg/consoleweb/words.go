@@ -195,8 +195,6 @@ func singularWords() map[string]words {
 		"fact.stays.one":       {"%d task was changed, and stays so.", "已修改 %d 个任务，不会还原。"},
 		"fact.owner.tasks.one": {"%d pending task is cancelled.", "将取消 %d 个待执行任务。"},
 		"did.owner.block.one":  {"The owner is blocked. %d task was cancelled.", "所有者已封禁，已取消 %d 个任务。"},
-		"did.dead.retry.one":   {"%d task is pending again, due now.", "%d 个任务已恢复为待执行，立即到期。"},
-		"did.dead.discard.one": {"%d task was discarded.", "%d 个任务已丢弃。"},
 		"did.op.pause.one":     {"The mass change is paused. It has changed %d task.", "批量操作已暂停，已修改 %d 个任务。"},
 		"did.op.resume.one":    {"The mass change goes on. It has changed %d task.", "批量操作继续进行，已修改 %d 个任务。"},
 		"did.op.stop.one":      {"The mass change was stopped. It has changed %d task.", "批量操作已停止，已修改 %d 个任务。"},

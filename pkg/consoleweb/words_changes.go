@@ -74,17 +74,11 @@ func changeWords() map[string]words {
 // outcomeWords are the words of what was done.
 func outcomeWords() map[string]words {
 	return map[string]words{
-		"did.move":         {"The task was moved from %s to %s.", "任务已从 %s 改到 %s。"},
-		"did.version":      {"Its version is %d.", "版本为 %d。"},
-		"did.cancel":       {"The task, due at %s, was cancelled.", "原定 %s 的任务已取消。"},
-		"did.retry":        {"The task is pending again, due now.", "任务已恢复为待执行，立即到期。"},
-		"did.discard":      {"The task was discarded.", "任务已丢弃。"},
-		"did.dead.retry":   {"%d tasks are pending again, due now.", "%d 个任务已恢复为待执行，立即到期。"},
-		"did.dead.discard": {"%d tasks were discarded.", "%d 个任务已丢弃。"},
-		"did.dead.left": {
-			"%d were dead no more, and %d have a key that another task has by now: they were left alone.",
-			"%d 个已不再是死亡状态，%d 个的键已被其他任务占用：未作修改。",
-		},
+		"did.move":          {"The task was moved from %s to %s.", "任务已从 %s 改到 %s。"},
+		"did.version":       {"Its version is %d.", "版本为 %d。"},
+		"did.cancel":        {"The task, due at %s, was cancelled.", "原定 %s 的任务已取消。"},
+		"did.retry":         {"The task is pending again, due now.", "任务已恢复为待执行，立即到期。"},
+		"did.discard":       {"The task was discarded.", "任务已丢弃。"},
 		"did.pause":         {"The queue %s is paused.", "队列 %s 已暂停。"},
 		"did.paused":        {"The queue %s was paused before; nothing was changed.", "队列 %s 之前已暂停，未作修改。"},
 		"did.resume":        {"The queue %s is resumed.", "队列 %s 已恢复。"},

@@ -92,12 +92,11 @@ func TestPageWordsAreUsed(t *testing.T) {
 			for _, key := range []string{"ask.owner.", "fact.owner.", "did.owner."} {
 				wantWord(t, key+verb)
 			}
-		case "task", "dead":
-			if thing == "dead" {
-				verb = name
-			}
+		case "task":
 			wantWord(t, "ask."+verb)
 			wantWord(t, "did."+verb)
+		case "dead":
+			wantWord(t, "ask."+name)
 		}
 	}
 }

@@ -303,7 +303,7 @@ func deadGroups(w *world, p *tab) {
 	made := w.dead("graves", "no route to the shop", 5)
 	p.show("dead")
 	p.says("main table", "no route to the shop #")
-	p.change(`a[href*="dead.retry"][href*="route"]`)
+	p.operate(`a[href*="dead.retry"][href*="route"]`)
 	for _, one := range made {
 		if now := w.row(one.ID); now.State == task.Dead && now.UpdatedAt.Equal(one.UpdatedAt) {
 			w.t.Errorf("task %s is still dead", one.ID)
@@ -311,10 +311,7 @@ func deadGroups(w *world, p *tab) {
 	}
 	w.dead("graves", "another fault", 3)
 	p.show("dead")
-	p.click(`a[href*="bulk.discard"]`)
-	p.there("#dialog[open] .question")
-	p.click("#dialog-body form button")
-	p.await("location.href.includes('operation?id=') && document.querySelector('.state.done')")
+	p.operate(`a[href*="bulk.discard"]`)
 	want(w.t, "dead tasks that are left", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 3 AND owner = 'graves'"), 0)
 }
 

@@ -285,5 +285,14 @@ func (p *tab) change(selector string) string {
 	return said
 }
 
+// operate is change for many tasks: it waits for the end of the operation.
+func (p *tab) operate(selector string) {
+	p.t.Helper()
+	p.click(selector)
+	p.there("#dialog[open] .question")
+	p.click("#dialog-body form button")
+	p.await("location.href.includes('operation?id=') && document.querySelector('.state.done')")
+}
+
 // awaitPromise makes an evaluation wait for the value of a promise.
 func awaitPromise(p *cdpruntime.EvaluateParams) { p.AwaitPromise = new(true) }
