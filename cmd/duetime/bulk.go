@@ -83,17 +83,14 @@ func (t *tool) bulkVerb(verb task.Verb, short string) *cobra.Command {
 // operation reads the flags. now is this machine's clock, in the operator's zone.
 func (f bulkFlags) operation(verb task.Verb, now time.Time) (task.Operation, error) {
 	o := task.Operation{Verb: verb, To: f.to, Rate: f.rate, Recurrences: f.recurrences}
-	filter, err := f.filter(now)
-	if err != nil {
+	var err error
+	if o.Filter, err = f.chosen(now); err != nil {
 		return o, err
 	}
+	o.Filter.OwnerPrefix, o.Filter.Subject, o.Filter.All = f.prefix, f.subject, f.all
 	from, _ := verb.From()
 	if f.state != "" && f.state != from.String() {
 		return o, fmt.Errorf("--state: %s is for %s tasks, not for %s ones", verb, from, f.state)
-	}
-	o.Filter = task.Filter{
-		Kind: filter.Kind, Owner: filter.Owner, OwnerPrefix: f.prefix, Queue: filter.Queue, Subject: f.subject,
-		DueAfter: filter.DueAfter, DueBefore: filter.DueBefore, Labels: filter.Labels, All: f.all, Exclude: filter.Exclude,
 	}
 	if f.by != "" {
 		if o.By, err = parseSpan(f.by); err != nil {
@@ -137,7 +134,7 @@ func (t *tool) runBulkVerb(ctx context.Context, c *console.Console, o task.Opera
 		return err
 	}
 	if f.wait {
-		return t.awaitOperation(ctx, c, made, f.asJSON)
+		return t.showAwaited(ctx, c, made, f.asJSON)
 	}
 	if f.asJSON {
 		return writeJSON(t.out, made)
@@ -177,28 +174,28 @@ func (t *tool) writePreview(o task.Operation, p console.Preview) error {
 	return err
 }
 
-// awaitOperation waits until the operation stands, and tells what it has changed.
-func (t *tool) awaitOperation(ctx context.Context, c *console.Console, o console.Operation, asJSON bool) error {
+// await waits until the operation stands. One that is not done by then is an error.
+func (t *tool) await(ctx context.Context, c *console.Console, o console.Operation) (console.Operation, error) {
 	bar := t.progress(string(o.Verb), int(o.Matched))
 	o, err := c.AwaitOperation(ctx, o, bar.set)
 	bar.end()
 	if ctx.Err() != nil {
-		return fmt.Errorf("operation %s goes on: duetime bulk get %s shows how far it is", o.ID, o.ID)
+		err = fmt.Errorf("operation %s goes on: duetime bulk get %s shows how far it is", o.ID, o.ID)
 	}
-	if err != nil {
+	return o, err
+}
+
+// showAwaited waits, and tells what the operation has changed.
+func (t *tool) showAwaited(ctx context.Context, c *console.Console, o console.Operation, asJSON bool) error {
+	o, err := t.await(ctx, c, o)
+	if o.State == task.OperationRunning {
 		return err
 	}
 	if asJSON {
-		if err := writeJSON(t.out, o); err != nil {
-			return err
-		}
-	} else if _, err := fmt.Fprintln(t.out, changedText(o)); err != nil {
-		return err
+		return cmp.Or(writeJSON(t.out, o), err)
 	}
-	if o.State != task.OperationDone {
-		return fmt.Errorf("operation %s is %s: %s", o.ID, o.State, cmp.Or(o.Error, "by somebody's command"))
-	}
-	return nil
+	_, _ = fmt.Fprintln(t.out, changedText(o))
+	return err
 }
 
 // changedText says what an operation has done so far.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,12 +15,10 @@ func (t *tool) dead() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dead", Short: "Look at dead tasks, retry them or take them off the list", Args: cobra.NoArgs, RunE: needsCommand,
 	}
-	cmd.AddCommand(t.deadList(), t.deadBulk(bulk{
-		use: "retry", short: "Make dead tasks pending again, due now, with all their attempts", past: "retried",
-		do: (*console.Console).RetryDead,
-	}), t.deadBulk(bulk{
-		use: "discard", short: "Take dead tasks off the list: they end as cancelled", past: "discarded",
-		do: (*console.Console).DiscardDead,
+	cmd.AddCommand(t.deadList(), t.deadChange(deadChange{
+		task.VerbRetry, "Make dead tasks pending again, due now, with all their attempts", "retried", (*console.Console).RetryVersion,
+	}), t.deadChange(deadChange{
+		task.VerbDiscard, "Take dead tasks off the list: they end as cancelled", "discarded", (*console.Console).DiscardVersion,
 	}))
 	return cmd
 }
@@ -68,43 +65,45 @@ func died(row console.Task, format func(ms int64) string) string {
 	return format(*row.FinishedAt)
 }
 
-// bulk is a command that changes many dead tasks.
-type bulk struct {
-	use, short, past string
-	do               func(*console.Console, context.Context, []task.ID, func(done int)) (console.Bulk, error)
+// deadChange is a command that changes dead tasks.
+type deadChange struct {
+	verb        task.Verb
+	short, past string
+	one         func(*console.Console, context.Context, task.ID, int64) (console.Task, error)
 }
 
-func (t *tool) deadBulk(b bulk) *cobra.Command {
+func (t *tool) deadChange(d deadChange) *cobra.Command {
 	var f filterFlags
 	var all bool
 	cmd := &cobra.Command{
-		Use: b.use + " [ID...]", Short: b.short,
-		Long: b.short + `.
+		Use: string(d.verb) + " [ID...]", Short: d.short,
+		Long: d.short + `.
 
-Which: those with the ids given, or those that the filters choose, or with --all every one. They change in transactions of
-` + fmt.Sprint(console.BulkBatch) + `, each with its lines in the history; what was interrupted can be run again.`,
+Which: those with the ids given, at most ` + fmt.Sprint(task.MaxPerCall) + `, or those that the filters choose, or with --all every one. One that is
+given by its id is changed at once. Several are changed by the daemon, by an operation for which this waits: an interruption ends
+the wait alone. A filter chooses no tasks that die after the command has begun.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := parseIDs(args)
 			if err != nil {
 				return err
 			}
-			named := len(ids) > 0
-			filter, err := f.selection(cmd, t.now(), named, all)
-			if err != nil {
+			o := task.Operation{Verb: d.verb, Limit: f.limit}
+			if o.Filter, err = f.selection(cmd, t.now(), ids, all); err != nil {
+				return err
+			}
+			if err := o.Check(); err != nil {
 				return err
 			}
 			return t.with(cmd.Context(), func(c *console.Console) error {
-				if !named {
-					if ids, err = c.Select(cmd.Context(), filter); err != nil {
-						return err
-					}
+				if len(ids) > 0 {
+					return t.changeNamed(cmd.Context(), c, d, o)
 				}
-				return t.runBulk(cmd.Context(), c, b, ids, named)
+				return t.changeChosen(cmd.Context(), c, d, o)
 			})
 		},
 	}
 	t.addFilterFlags(cmd, &f)
-	cmd.Flags().IntVar(&f.limit, "limit", 0, "most tasks to change, the earliest due first")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "most tasks to change, the first ones by their ids")
 	cmd.Flags().BoolVar(&all, "all", false, "all dead tasks")
 	return cmd
 }
@@ -123,44 +122,104 @@ func parseIDs(args []string) ([]task.ID, error) {
 	return ids, nil
 }
 
-// runBulk changes the tasks. If an operator named the tasks, one that could not be changed is an error. If a filter chose
-// them, a task that is no longer dead is ignored.
-func (t *tool) runBulk(ctx context.Context, c *console.Console, b bulk, ids []task.ID, named bool) error {
-	if len(ids) == 0 {
-		_, _ = fmt.Fprintf(t.out, "%s 0 tasks\n", b.past)
-		return nil
-	}
-	if err := t.confirm(ctx, fmt.Sprintf("%s %s dead %s?", b.use, thousands(len(ids)), plural(len(ids), "task"))); err != nil {
+// changeChosen changes the tasks that a filter chooses. It ignores a task that is no longer dead.
+func (t *tool) changeChosen(ctx context.Context, c *console.Console, d deadChange, o task.Operation) (err error) {
+	if o.Filter.DiedBefore, err = c.Clock(ctx); err != nil {
 		return err
 	}
-	bar := t.progress(b.use, len(ids))
-	out, err := b.do(c, ctx, ids, bar.set)
-	bar.end()
-	if err == nil && named && len(out.Left) > 0 {
-		err = whyLeft(ctx, c, out.Left)
+	preview, err := c.PreviewBulk(ctx, o)
+	if err != nil {
+		return err
 	}
-	_, _ = fmt.Fprintf(t.out, "%s %d %s\n", b.past, out.Changed, plural(out.Changed, "task"))
-	if n := len(out.Left); n > 0 && !named {
-		_, _ = fmt.Fprintf(t.out, "%d %s not dead any more\n", n, was(n))
+	if o.Matched = preview.Matched; o.Matched == 0 {
+		return t.changedDead(d, 0, nil)
 	}
-	if n := len(out.KeyTaken); n > 0 {
-		taken := fmt.Errorf("%d %s left dead, for %w now, the first %s", n, plural(n, "task"), task.ErrKeyTaken, out.KeyTaken[0])
-		return errors.Join(taken, err)
+	if err := t.confirmDead(ctx, d, int(o.Matched)); err != nil {
+		return err
+	}
+	done, err := t.changeByDaemon(ctx, c, o)
+	if n := done.Unchanged; n > 0 && err == nil {
+		err = fmt.Errorf("%d %s left dead: another task has its key, its owner is blocked, or somebody has locked it", n, was(int(n)))
+	}
+	err = t.changedDead(d, int(done.Changed), err)
+	if n := done.Ended; n > 0 {
+		_, _ = fmt.Fprintf(t.out, "%d %s not dead any more\n", n, was(int(n)))
 	}
 	return err
 }
 
-// whyLeft tells why the tasks were not changed, with the exit code that all of them share.
-func whyLeft(ctx context.Context, c *console.Console, ids []task.ID) error {
-	left, err := c.WhyLeft(ctx, ids)
+// changeNamed changes the tasks of the ids. A task that could not be changed is an error.
+func (t *tool) changeNamed(ctx context.Context, c *console.Console, d deadChange, o task.Operation) error {
+	left := o.Filter.IDs
+	if err := t.confirmDead(ctx, d, len(left)); err != nil {
+		return err
+	}
+	if len(left) == 1 {
+		if _, err := d.one(c, ctx, left[0], 0); err != nil {
+			return t.changedDead(d, 0, err)
+		}
+		return t.changedDead(d, 1, nil)
+	}
+	before, err := c.Rows(ctx, left)
 	if err != nil {
 		return err
 	}
-	code := exitCode(left[0].Reason)
-	for _, l := range left {
-		if exitCode(l.Reason) != code {
+	o.Matched = int64(len(left))
+	done, err := t.changeByDaemon(ctx, c, o)
+	changed := int(done.Changed)
+	if err != nil {
+		return t.changedDead(d, changed, err)
+	}
+	after, err := c.Rows(ctx, left)
+	if err != nil {
+		return t.changedDead(d, changed, err)
+	}
+	stood, stands := task.ByID(before), task.ByID(after)
+	left = slices.DeleteFunc(left, func(id task.ID) bool {
+		return stood[id].State == task.Dead && stands[id].Version != stood[id].Version
+	})
+	late, err := changeLeft(ctx, c, d, left)
+	return t.changedDead(d, changed+late, err)
+}
+
+func (t *tool) confirmDead(ctx context.Context, d deadChange, n int) error {
+	return t.confirm(ctx, fmt.Sprintf("%s %s dead %s?", d.verb, thousands(n), plural(n, "task")))
+}
+
+// changedDead tells how many tasks were changed, and returns the error.
+func (t *tool) changedDead(d deadChange, n int, err error) error {
+	_, _ = fmt.Fprintf(t.out, "%s %d %s\n", d.past, n, plural(n, "task"))
+	return err
+}
+
+// changeByDaemon has the daemon change the tasks, and waits.
+func (t *tool) changeByDaemon(ctx context.Context, c *console.Console, o task.Operation) (console.Operation, error) {
+	made, err := c.Bulk(ctx, o)
+	if err != nil {
+		return made, err
+	}
+	return t.await(ctx, c, made)
+}
+
+// changeLeft changes one by one what an operation has left alone: so each task says why it can't be changed. The error has the exit code
+// that all of them share.
+func changeLeft(ctx context.Context, c *console.Console, d deadChange, ids []task.ID) (changed int, err error) {
+	var first error
+	code := 0
+	for _, id := range ids {
+		_, err := d.one(c, ctx, id, 0)
+		switch {
+		case err == nil:
+			changed++
+		case first == nil:
+			first, code = err, exitCode(err)
+		case exitCode(err) != code:
 			code = 1
 		}
 	}
-	return exit{code, fmt.Errorf("%d %s left alone, the first %s: %w", len(left), was(len(left)), left[0].ID, left[0].Reason)}
+	if first == nil {
+		return changed, nil
+	}
+	n := len(ids) - changed
+	return changed, exit{code, fmt.Errorf("%d %s left alone, the first: %w", n, was(n), first)}
 }

@@ -73,6 +73,15 @@ func (f filterFlags) filter(now time.Time) (console.Filter, error) {
 	return out, nil
 }
 
+// chosen reads the flags as the filter of an operation.
+func (f filterFlags) chosen(now time.Time) (task.Filter, error) {
+	filter, err := f.filter(now)
+	return task.Filter{
+		Kind: filter.Kind, Owner: filter.Owner, Queue: filter.Queue, DueAfter: filter.DueAfter, DueBefore: filter.DueBefore,
+		Labels: filter.Labels, Exclude: filter.Exclude,
+	}, err
+}
+
 // parseLabels reads labels as name=value; nil if there are none.
 func parseLabels(texts []string) (labels map[string]string, err error) {
 	for _, text := range texts {
@@ -95,22 +104,22 @@ func parseLabels(texts []string) (labels map[string]string, err error) {
 	return labels, nil
 }
 
-// selection is the filter of a command that changes many dead tasks: it requires ids, a filter, or --all.
-func (f filterFlags) selection(cmd *cobra.Command, now time.Time, ids, all bool) (console.Filter, error) {
+// selection is the filter of a command that changes dead tasks: it requires ids, a filter, or --all.
+func (f filterFlags) selection(cmd *cobra.Command, now time.Time, ids []task.ID, all bool) (task.Filter, error) {
 	limited := cmd.Flags().Changed("limit")
 	empty := f.owner+f.kind+f.queue+f.dueAfter+f.dueBefore == "" && len(f.labels) == 0
-	switch {
-	case limited && (f.limit < 1 || f.limit > console.MaxSelected):
-		return console.Filter{}, fmt.Errorf("--limit: %d is not between 1 and %d", f.limit, console.MaxSelected)
-	case ids && (all || limited || !empty || !f.exclude.IsZero()):
-		return console.Filter{}, errors.New("give either ids or filters")
+	switch named := len(ids) > 0; {
+	case limited && f.limit < 1:
+		return task.Filter{}, fmt.Errorf("--limit: %d is below 1", f.limit)
+	case named && (all || limited || !empty || !f.exclude.IsZero()):
+		return task.Filter{}, errors.New("give either ids or filters")
 	case all && !empty:
-		return console.Filter{}, errors.New("give either filters or --all")
-	case !ids && !all && empty:
-		return console.Filter{}, errors.New("give ids, a filter, or --all")
+		return task.Filter{}, errors.New("give either filters or --all")
+	case !named && !all && empty:
+		return task.Filter{}, errors.New("give ids, a filter, or --all")
 	}
-	filter, err := f.filter(now)
-	filter.State = new(task.Dead)
+	filter, err := f.chosen(now)
+	filter.IDs, filter.All = ids, all
 	return filter, err
 }
 

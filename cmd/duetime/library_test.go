@@ -28,8 +28,8 @@ var inLibrary = map[string][]any{
 	"task retry":        {(*console.Console).RetryOne},
 	"task requeue":      {(*console.Console).Requeue},
 	"dead list":         {(*console.Console).List},
-	"dead retry":        {(*console.Console).Select, (*console.Console).RetryDead},
-	"dead discard":      {(*console.Console).Select, (*console.Console).DiscardDead},
+	"dead retry":        {(*console.Console).RetryVersion, (*console.Console).PreviewBulk, (*console.Console).Bulk, (*console.Console).AwaitOperation},
+	"dead discard":      {(*console.Console).DiscardVersion, (*console.Console).PreviewBulk, (*console.Console).Bulk, (*console.Console).AwaitOperation},
 	"schedule list":     {(*console.Console).Recurrences},
 	"schedule get":      {(*console.Console).Recurrence},
 	"schedule pause":    {(*console.Console).PauseRecurrence},
@@ -92,12 +92,11 @@ var toolOnly = map[string]string{
 
 // helpers are the console's calls that no command makes: they serve other calls, or a page.
 var helpers = []any{
-	(*console.Console).As, (*console.Console).AwaitOperation, (*console.Console).BlockedOwner, (*console.Console).CancelVersion, (*console.Console).CheckQueue,
-	(*console.Console).Clock, (*console.Console).DeadAlike, (*console.Console).DiscardVersion, (*console.Console).Drift, (*console.Console).Grace,
+	(*console.Console).As, (*console.Console).BlockedOwner, (*console.Console).CancelVersion, (*console.Console).CheckQueue,
+	(*console.Console).Clock, (*console.Console).DeadAlike, (*console.Console).Drift, (*console.Console).Grace,
 	(*console.Console).Labels, (*console.Console).ListBounded, (*console.Console).OnlyOperation, (*console.Console).QueueNames,
-	(*console.Console).RescheduleVersion, (*console.Console).ResignTerm, (*console.Console).RetryVersion, (*console.Console).Rows,
+	(*console.Console).RescheduleVersion, (*console.Console).ResignTerm, (*console.Console).Rows,
 	(*console.Console).RunRecurrenceOnce, (*console.Console).SetLimits, (*console.Console).ShardCount, (*console.Console).Term,
-	(*console.Console).WhyLeft,
 }
 
 // commands returns the paths of all commands that do something, without the tool's name.

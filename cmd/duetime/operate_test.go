@@ -155,11 +155,12 @@ func TestTaskListFilters(t *testing.T) {
 func TestDeadTasksInBulk(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
+	d.startDaemon(t)
 	var ann []task.Task
 	for i := range 3 {
 		ann = append(ann, d.die(t, d.schedule(t, "ann", -time.Duration(i)*time.Second)))
 	}
-	for range 250 { // more than one transaction changes
+	for range 250 {
 		d.die(t, d.schedule(t, "bob", 0))
 	}
 	waits := d.schedule(t, "ann", time.Hour)
@@ -183,21 +184,36 @@ func TestDeadTasksInBulk(t *testing.T) {
 		why  string
 		args []string
 	}{
-		{1, "1 was left alone, the first " + waits.ID.String() + ": task is pending, not dead", []string{"dead", "retry", waits.ID.String()}},
-		{3, "1 was left alone, the first " + ann[1].ID.String() + ": task already finished: already cancelled", []string{"dead", "discard", ann[1].ID.String(), ann[1].ID.String()}},
+		{1, "retry " + waits.ID.String() + ": task is pending, not dead", []string{"dead", "retry", waits.ID.String()}},
+		{3, "discard " + ann[1].ID.String() + ": task already finished: already cancelled", []string{"dead", "discard", ann[1].ID.String(), ann[1].ID.String()}},
 		{4, "task not found", []string{"dead", "retry", nobody}},
-		{1, "2 were left alone", []string{"dead", "discard", ann[1].ID.String(), waits.ID.String()}},
+		{1, "2 were left alone, the first: discard ", []string{"dead", "discard", ann[1].ID.String(), waits.ID.String()}},
+		{4, "2 were left alone, the first: retry ", []string{"dead", "retry", nobody, task.NewID().String()}},
+		{1, "ids must be at most 1000, and are 1001", append([]string{"dead", "retry"}, manyIDs(1001)...)},
 	} {
 		if got := d.wantCode(t, c.code, append(c.args, "--yes")...); !strings.Contains(got.err, c.why) {
 			t.Errorf("%v said %q, want %q", c.args, got.err, c.why)
 		}
+	}
+	some := d.die(t, d.schedule(t, "bob", 0)).ID.String()
+	if got := d.wantCode(t, 1, "dead", "discard", some, waits.ID.String(), "--yes"); got.out != "discarded 1 task\n" ||
+		!strings.Contains(got.err, "1 was left alone, the first: discard "+waits.ID.String()+": task is pending, not dead") {
+		t.Errorf("one of two said %q and %q", got.out, got.err)
 	}
 	say("retried 250 tasks\n", "dead", "retry", "--owner", "bob", "--yes")
 	say("discarded 1 task\n", "dead", "discard", "--all", "--yes")
 	pipelinetest.Await(t, "the retried to be overdue", func() bool {
 		return decode[map[string]int](t, d.run(t, nil, "verify", "--json"))["overdue"] == 251
 	})
-	d.wantVerify(t, "the index follows", 1, map[string]int{"pending": 252, "cancelled": 2, "overdue": 251})
+	d.wantVerify(t, "the index follows", 1, map[string]int{"pending": 252, "cancelled": 3, "overdue": 251})
+}
+
+func manyIDs(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = task.NewID().String()
+	}
+	return ids
 }
 
 func TestRetryOverATakenKey(t *testing.T) {
@@ -211,10 +227,11 @@ func TestRetryOverATakenKey(t *testing.T) {
 		return made
 	}
 	first := keyed()
-	_, err := d.db.Exec(`UPDATE duetime_tasks SET state = 3, finished_at = due_at, dedup_key = CONCAT('d', REPLACE(REPLACE(TRIM(TRAILING '=' FROM TO_BASE64(id)), '+', '-'), '/', '_'), 'k') WHERE id = ?`, first.ID[:])
+	_, err := d.db.Exec(`UPDATE duetime_tasks SET state = 3, finished_at = created_at, dedup_key = CONCAT('d', REPLACE(REPLACE(TRIM(TRAILING '=' FROM TO_BASE64(id)), '+', '-'), '/', '_'), 'k') WHERE id = ?`, first.ID[:])
 	pipelinetest.Must(t, err)
 	keyed()
-	for _, args := range [][]string{{"task", "retry", first.ID.String()}, {"dead", "retry", "--all", "--yes"}} {
+	d.startDaemon(t)
+	for _, args := range [][]string{{"dead", "retry", first.ID.String(), "--yes"}, {"task", "retry", first.ID.String()}, {"dead", "retry", "--all", "--yes"}} {
 		if got := d.wantCode(t, 1, args...); !strings.Contains(got.err, "another task has its key") {
 			t.Errorf("%v said %q", args, got.err)
 		}

@@ -118,16 +118,6 @@ func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
 	return tasks, nil
 }
 
-// ListIDs is List for ids only.
-func (s *Store) ListIDs(ctx context.Context, f Filter) ([]task.ID, error) {
-	where, args := f.where(s.dialect)
-	ids, _, err := s.readCursors(ctx, "SELECT id, due_at"+where, args)
-	if err != nil {
-		return nil, fmt.Errorf("list ids of tasks: %w", err)
-	}
-	return ids, nil
-}
-
 // Kinds returns the kinds of the last changed rows, for an operator's choice; rows is how many rows it reads.
 func (s *Store) Kinds(ctx context.Context, rows int) ([]string, error) {
 	var kinds []string

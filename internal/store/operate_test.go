@@ -221,9 +221,6 @@ func filters(t *testing.T, s *store.Store) {
 		if d := cmp.Diff(c.want, value[[]task.Task](t)(s.List(t.Context(), c.f))); d != "" {
 			t.Errorf("%+v (-want +got):\n%s", c.f, d)
 		}
-		if d := cmp.Diff(ids(c.want), value[[]task.ID](t)(s.ListIDs(t.Context(), c.f))); d != "" {
-			t.Errorf("ids of %+v (-want +got):\n%s", c.f, d)
-		}
 	}
 }
 

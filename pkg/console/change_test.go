@@ -94,96 +94,36 @@ func diff(t *testing.T, what string, want, got any) {
 	}
 }
 
-func TestRetryOfDeadTasks(t *testing.T) {
+func TestRetryOfADeadTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	o := w.console()
-	free, taken, waits := w.dead(task.Key("a")), w.dead(task.Key("b")), w.pending()
-	w.pending(task.Key("b"))
-	absent := task.NewID()
-	got, err := o.changeDeadBatch(t.Context(), []task.ID{free.ID, taken.ID, waits.ID, absent}, retry)
+	dead := w.dead(task.Key("a"))
+	_, err := w.console().RetryOne(t.Context(), dead.ID)
 	pipelinetest.Must(t, err)
-	row := w.store.Row(free.ID)
-	diff(t, "changed", 1, got.changed)
-	diff(t, "left dead for their keys", []task.ID{taken.ID}, got.keyTaken)
-	diff(t, "left", []task.ID{waits.ID, absent}, got.left)
-	if row.State != task.Pending || row.Attempt != 0 || row.Version != free.Version+1 || row.DedupKey != "ka" || row.DueAt.After(row.UpdatedAt) {
+	row := w.store.Row(dead.ID)
+	if row.State != task.Pending || row.Attempt != 0 || row.Version != dead.Version+1 || row.DedupKey != "ka" || row.DueAt.After(row.UpdatedAt) {
 		t.Errorf("retried: %+v", row)
 	}
-	diff(t, "left dead", taken, w.store.Row(taken.ID))
-	diff(t, "untouched", waits, w.store.Row(waits.ID))
-	diff(t, "history", []string{"ann@host retried: " + task.Changed(free, row).Detail}, w.life(free.ID))
-	diff(t, "history of the one left dead", []string(nil), w.life(taken.ID))
+	diff(t, "history", []string{"ann@host retried: " + task.Changed(dead, row).Detail}, w.life(dead.ID))
 }
 
-// A change that breaks off tells what it has committed, and nothing else.
-func TestRetryThatBreaksOff(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	o := w.console()
-	free, taken, last := w.dead(), w.dead(task.Key("b")), w.dead()
-	w.pending(task.Key("b"))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	breaks, calls := retry, 0
-	breaks.next = func(row task.Task, now time.Time) (task.Task, error) {
-		if calls++; calls == 6 { // three in the transaction of all, then each in its own
-			cancel()
-		}
-		return row.Retry(now)
-	}
-	out, err := o.changeDeadBatch(ctx, []task.ID{free.ID, taken.ID, last.ID}, breaks)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
-	diff(t, "changed", 1, out.changed)
-	diff(t, "state of the changed one", task.Pending, w.store.Row(free.ID).State)
-	diff(t, "left dead for their keys", []task.ID{taken.ID}, out.keyTaken)
-	diff(t, "left dead", last, w.store.Row(last.ID))
-}
-
-// A task of a blocked owner stays dead, and is told; the others are retried. It can be discarded.
+// A task of a blocked owner stays dead. It can be discarded.
 func TestRetryForABlockedOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := w.console()
-	blocked, free := w.dead(), w.dead()
-	w.store.Exec("UPDATE duetime_tasks SET owner = 'bob' WHERE id = ?", free.ID[:])
+	dead := w.dead()
 	w.store.Exec("INSERT INTO duetime_blocks (owner, at, actor) VALUES ('ann', 1, 'test')")
-	if _, err := o.RetryOne(t.Context(), blocked.ID); !errors.Is(err, task.ErrOwnerBlocked) {
-		t.Errorf("retry of one: %v, want %v", err, task.ErrOwnerBlocked)
+	if _, err := o.RetryOne(t.Context(), dead.ID); !errors.Is(err, task.ErrOwnerBlocked) {
+		t.Errorf("retried: %v, want %v", err, task.ErrOwnerBlocked)
 	}
-	got, err := o.changeDeadBatch(t.Context(), []task.ID{blocked.ID, free.ID}, retry)
+	_, err := o.DiscardVersion(t.Context(), dead.ID, 0)
 	pipelinetest.Must(t, err)
-	diff(t, "changed", 1, got.changed)
-	diff(t, "state of the free one", task.Pending, w.store.Row(free.ID).State)
-	diff(t, "left", []task.ID{blocked.ID}, got.left)
-	why, err := o.WhyLeft(t.Context(), got.left)
-	pipelinetest.Must(t, err)
-	if !errors.Is(why[0].Reason, task.ErrOwnerBlocked) {
-		t.Errorf("left because of %v, want %v", why[0].Reason, task.ErrOwnerBlocked)
-	}
-	got, err = o.changeDeadBatch(t.Context(), []task.ID{blocked.ID}, discard)
-	pipelinetest.Must(t, err)
-	diff(t, "discarded", 1, got.changed)
-}
-
-func TestDiscardOfDeadTasks(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	o := w.console()
-	one, two := w.dead(), w.dead()
-	for _, changed := range []int{2, 0} {
-		got, err := o.changeDeadBatch(t.Context(), []task.ID{one.ID, two.ID}, discard)
-		pipelinetest.Must(t, err)
-		diff(t, "changed", changed, got.changed)
-		diff(t, "left", 2-changed, len(got.left))
-	}
-	row := w.store.Row(one.ID)
+	row := w.store.Row(dead.ID)
 	if row.State != task.Cancelled || row.LastError != "sick" || row.FinishedAt.IsZero() {
 		t.Errorf("discarded: %+v", row)
 	}
-	diff(t, "history", []string{"ann@host discarded: was dead after 3 attempts: sick"}, w.life(one.ID))
+	diff(t, "history", []string{"ann@host discarded: was dead after 3 attempts: sick"}, w.life(dead.ID))
 }
 
 func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
@@ -264,7 +204,7 @@ func TestNoChangeWithoutItsLine(t *testing.T) {
 	dead := w.dead()
 	w.store.Exec("DROP TABLE duetime_history")
 	o := w.console()
-	if _, err := o.changeDeadBatch(t.Context(), []task.ID{dead.ID}, retry); err == nil {
+	if _, err := o.RetryOne(t.Context(), dead.ID); err == nil {
 		t.Error("retried without a line")
 	}
 	if _, err := o.Pause(t.Context(), "mails"); err == nil {

@@ -88,20 +88,23 @@ func failed(ctx context.Context, client *embedded.Pipeline, n int) (ids []task.I
 	return ids
 }
 
-// After the bank is back, what it has refused is charged once more: all dead tasks of the kind, in the name of an operator.
-func ExampleConsole_RetryDead() {
+// After the bank is back, what it has refused is charged once more: all dead tasks of the kind, in the name of an operator. The daemon
+// changes them; AwaitOperation waits for it.
+func ExampleConsole_Bulk() {
 	ctx := context.Background()
 	client, closing := shop()
 	defer closing()
 	failed(ctx, client, 3)
 
 	operator := client.Console().As("grace@support")
-	ids, err := operator.Select(ctx, console.Filter{Kind: charge.Name(), State: new(task.Dead)})
+	o := task.Operation{Verb: task.VerbRetry, Filter: task.Filter{Kind: charge.Name()}}
+	preview, err := operator.PreviewBulk(ctx, o)
 	check(err)
-	out, err := operator.RetryDead(ctx, ids, nil)
+	o.Matched = preview.Matched
+	made, err := operator.Bulk(ctx, o)
 	check(err)
-	fmt.Printf("%d are due now, %d were left alone\n", out.Changed, len(out.Left)+len(out.KeyTaken))
-	// Output: 3 are due now, 0 were left alone
+	fmt.Printf("%s of %d tasks is %s\n", made.Verb, made.Matched, made.State)
+	// Output: retry of 3 tasks is running
 }
 
 // While the bank is away no payment is tried.

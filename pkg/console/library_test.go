@@ -73,12 +73,11 @@ func TestInputOutsideTheLimits(t *testing.T) {
 	ctx, c := t.Context(), w.console()
 	for field, do := range map[string]func(n int) error{
 		"limit of a list":        func(n int) error { _, err := c.List(ctx, Filter{Limit: n}); return err },
-		"limit of a selection":   func(n int) error { _, err := c.Select(ctx, Filter{Limit: n}); return err },
 		"limit of recurrences":   func(n int) error { _, err := c.Recurrences(ctx, RecurrenceFilter{Limit: n}); return err },
 		"shards of a rebuild":    func(n int) error { return c.Rebuild(ctx, []int{n}, nil) },
 		"shards of a rebuild, 0": func(int) error { return c.Rebuild(ctx, nil, nil) },
 	} {
-		for _, n := range []int{-1, MaxSelected + 1} {
+		for _, n := range []int{-1, MaxPage + 1} {
 			wrong, ok := errors.AsType[*task.FieldError](do(n))
 			if want, _, _ := strings.Cut(field, " "); !ok || wrong.Field != want {
 				t.Errorf("%s %d: got %v", field, n, wrong)
@@ -105,17 +104,5 @@ func TestInputOutsideTheLimits(t *testing.T) {
 	}
 	if page, err := c.Recurrences(ctx, RecurrenceFilter{}); err != nil || len(page.Recurrences) != 0 {
 		t.Errorf("without a limit: %+v, %v", page, err)
-	}
-}
-
-// A caller who wants no progress gives no function.
-func TestDeadWithoutProgress(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	row := w.dead()
-	out, err := w.serving("").RetryDead(t.Context(), []task.ID{row.ID}, nil)
-	pipelinetest.Must(t, err)
-	if out.Changed != 1 || w.store.Row(row.ID).State != task.Pending {
-		t.Errorf("got %+v", out)
 	}
 }

@@ -18,9 +18,6 @@ const (
 	DefaultPage = 100
 )
 
-// MaxSelected bounds the tasks that Select returns.
-const MaxSelected = 10_000_000
-
 // Filter chooses tasks; zero fields choose all.
 type Filter struct {
 	Owner, Kind, Queue string
@@ -31,7 +28,7 @@ type Filter struct {
 	DueBefore          time.Time         // due before this moment
 	Exclude            task.Exclusion    // tasks that are left out
 	After              string            // only tasks after this place of the list, as Page.Next names it
-	Limit              int               // of List 1 to MaxPage, default DefaultPage; of Select 1 to MaxSelected, the default
+	Limit              int               // 1 to MaxPage, default DefaultPage
 
 	// RunAfter and RunBefore are bounds of the run time, likewise: for ListBounded without an owner and a label alone.
 	RunAfter, RunBefore time.Time
@@ -66,19 +63,6 @@ func (c *Console) List(ctx context.Context, f Filter) (Page, error) {
 		page.Next = formatCursor(rows[limit-1])
 	}
 	return page, nil
-}
-
-// Select reads the ids of the tasks that the filter chooses, the earliest due first.
-func (c *Console) Select(ctx context.Context, f Filter) ([]task.ID, error) {
-	limit, err := checkLimit(cmp.Or(f.Limit, MaxSelected), MaxSelected)
-	if err != nil {
-		return nil, err
-	}
-	chosen, err := f.rows(limit)
-	if err != nil {
-		return nil, err
-	}
-	return c.store.ListIDs(ctx, chosen)
 }
 
 func pageLimit(limit int) (int, error) { return checkLimit(cmp.Or(limit, DefaultPage), MaxPage) }

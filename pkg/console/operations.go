@@ -163,8 +163,8 @@ func (c *Console) Operation(ctx context.Context, id task.ID, measure time.Durati
 // operationPoll is how often AwaitOperation looks at its operation.
 const operationPoll = 200 * time.Millisecond
 
-// AwaitOperation waits until an operation no longer runs: it is done, paused or stopped. It calls progress, unless it is nil, with the
-// number of tasks to which the operation has come. An end of ctx ends the wait, not the operation.
+// AwaitOperation waits until an operation no longer runs. One that is paused or stopped is an error. It calls progress, unless it is
+// nil, with the number of tasks to which the operation has come. An end of ctx ends the wait, not the operation.
 func (c *Console) AwaitOperation(ctx context.Context, o Operation, progress func(done int)) (Operation, error) {
 	for o.State == task.OperationRunning {
 		select {
@@ -178,6 +178,9 @@ func (c *Console) AwaitOperation(ctx context.Context, o Operation, progress func
 		}
 		o = operationOf(row)
 		advance(progress, int(came(row)))
+	}
+	if o.State != task.OperationDone {
+		return o, fmt.Errorf("operation %s is %s: %s", o.ID, o.State, cmp.Or(o.Error, "by somebody's command"))
 	}
 	return o, nil
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -38,9 +37,6 @@ func (c *Console) Requeue(ctx context.Context, kind, from, to string) (sum Reque
 		sum.Moved += int(made.Changed)
 		if err != nil {
 			return sum, err
-		}
-		if made.State != task.OperationDone {
-			return sum, fmt.Errorf("operation %s is %s: %s", made.ID, made.State, cmp.Or(made.Error, "by somebody's command"))
 		}
 	}
 	return sum, fmt.Errorf("still more tasks of kind %s are found outside of queue %s: workers run them, or a service of before "+

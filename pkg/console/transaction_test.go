@@ -59,7 +59,7 @@ func TestLostCommit(t *testing.T) {
 		do      func() error
 	}{
 		{"retry", retried.ID, func() error { _, err := c.RetryOne(ctx, retried.ID); return err }},
-		{"discard", discarded.ID, func() error { _, err := c.DiscardDead(ctx, []task.ID{discarded.ID}, nil); return err }},
+		{"discard", discarded.ID, func() error { _, err := c.DiscardVersion(ctx, discarded.ID, 0); return err }},
 		{"requeue", task.ID{}, func() error { _, err := c.Requeue(ctx, "meal", "", "mails"); return err }},
 		{"import", imported.ID(), func() error { return c.Import(ctx, []task.Spec{imported}, "a set") }},
 		{"pause", task.ID{}, func() error { _, err := c.Pause(ctx, "mails"); return err }},
