@@ -25,10 +25,10 @@ func (s *Store) Recurrence(ctx context.Context, q sqlx.QueryerContext, owner, na
 	return found[0], true, nil
 }
 
-// OwnerRecurrences reads an owner's recurrences in the states active and paused, by name, without locking them.
-func (s *Store) OwnerRecurrences(ctx context.Context, q sqlx.QueryerContext, owner string) ([]task.Recurrence, error) {
-	found, err := queryRows(ctx, q, recurrenceColumns, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences WHERE owner = ? AND state <= ? ORDER BY name",
-		[]any{owner, task.RecurrencePaused}, writable{})
+// OwnerRecurrences reads the first limit of an owner's recurrences in the states active and paused, by name, without locking them.
+func (s *Store) OwnerRecurrences(ctx context.Context, q sqlx.QueryerContext, owner string, limit int) ([]task.Recurrence, error) {
+	found, err := queryRows(ctx, q, recurrenceColumns, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences WHERE owner = ? AND state <= ? ORDER BY name LIMIT ?",
+		[]any{owner, task.RecurrencePaused, limit}, writable{})
 	if err == nil && len(found) == 0 {
 		err = s.checkPrimary(ctx, q)
 	}

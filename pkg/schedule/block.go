@@ -217,7 +217,7 @@ func (t *Tx) beginOfOwner(ctx context.Context, owner string) (time.Time, error) 
 // has cancelled. more says that others are left, or that a recurrence which began meanwhile has made a tick.
 func (t *Tx) endOwner(ctx context.Context, owner string) (cancelled []task.Task, more bool, err error) {
 	mark := t.ledger.Mark()
-	all, err := t.Recurrences(ctx, owner)
+	all, err := t.rows.OwnerRecurrences(ctx, t.db, owner, task.MaxPerCall+1) // not all: the next page would list them once more
 	if err != nil {
 		return nil, false, t.ledger.Fail(err)
 	}

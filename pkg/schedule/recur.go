@@ -18,8 +18,8 @@ import (
 type recurrences interface {
 	// Recurrence reads an owner's recurrence, in any state, without locking it; false if there is none.
 	Recurrence(ctx context.Context, q sqlx.QueryerContext, owner, name string) (task.Recurrence, bool, error)
-	// OwnerRecurrences reads the owner's active and paused recurrences, by name, without locking them.
-	OwnerRecurrences(ctx context.Context, q sqlx.QueryerContext, owner string) ([]task.Recurrence, error)
+	// OwnerRecurrences reads the first limit of the owner's active and paused recurrences, by name, without locking them.
+	OwnerRecurrences(ctx context.Context, q sqlx.QueryerContext, owner string, limit int) ([]task.Recurrence, error)
 	// InsertRecurrence writes a new row.
 	InsertRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error
 	// PendingTicks reads the ids of the pending tasks of an owner's recurrences, without locking them.

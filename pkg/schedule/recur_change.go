@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
@@ -25,7 +26,7 @@ func (t *Tx) Recurrences(ctx context.Context, owner string) ([]task.Recurrence, 
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, err
 	}
-	return t.rows.OwnerRecurrences(ctx, t.db, owner)
+	return t.rows.OwnerRecurrences(ctx, t.db, owner, math.MaxInt32)
 }
 
 // PauseRecurrence takes the pending tasks back, and makes none until the recurrence is resumed; ticks meanwhile are left out, and
