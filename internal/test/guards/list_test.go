@@ -73,6 +73,13 @@ var guards = []guard{
 		"pkg/task TestOperationMatches; internal/reconcile TestOperationCancelsTick",
 	},
 	{
+		"an operation exceeds its limit",
+		"internal/reconcile/operation_page.go",
+		"o.Room(p.size)",
+		"p.size",
+		"internal/reconcile TestOperationWithALimit",
+	},
+	{
 		"an operation delays tasks that are due",
 		"internal/reconcile/busy.go",
 		"n == busyRows {",
