@@ -152,7 +152,9 @@ func (f Filter) String() string {
 	if f.All {
 		parts = append(parts, "all tasks")
 	}
-	if n := len(f.IDs); n > 0 {
+	if n := len(f.IDs); n == 1 {
+		parts = append(parts, "task "+f.IDs[0].String())
+	} else if n > 1 {
 		parts = append(parts, fmt.Sprintf("%d tasks by id", n))
 	}
 	for _, p := range [][2]string{

@@ -135,6 +135,9 @@ func TestFilterInWords(t *testing.T) {
 	if got, want := ids.String(), "retry, 2 tasks by id, died before "+died+", at most 1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	if got, want := (task.Filter{IDs: make([]task.ID, 1)}).String(), "task 00000000-0000-0000-0000-000000000000"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	f := task.Filter{All: true, Exclude: task.Exclusion{Kinds: []string{"a", "b"}, Labels: []string{"event=c"}}}
 	if got, want := f.String(), "all tasks, without kind a, without kind b, without label event=c"; got != want {
 		t.Errorf("got %q, want %q", got, want)
