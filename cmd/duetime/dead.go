@@ -148,38 +148,41 @@ func (t *tool) changeChosen(ctx context.Context, c *console.Console, d deadChang
 	return err
 }
 
-// changeNamed changes the tasks of the ids. A task that could not be changed is an error.
-func (t *tool) changeNamed(ctx context.Context, c *console.Console, d deadChange, o task.Operation) error {
-	left := o.Filter.IDs
+// changeNamed changes the tasks of the ids: one at once, several by the daemon. A task that could not be changed is an error.
+func (t *tool) changeNamed(ctx context.Context, c *console.Console, d deadChange, o task.Operation) (err error) {
+	left, changed := o.Filter.IDs, 0
 	if err := t.confirmDead(ctx, d, len(left)); err != nil {
 		return err
 	}
-	if len(left) == 1 {
-		if _, err := d.one(c, ctx, left[0], 0); err != nil {
-			return t.changedDead(d, 0, err)
+	if len(left) > 1 {
+		if left, changed, err = t.changeListed(ctx, c, o); err != nil {
+			return t.changedDead(d, changed, err)
 		}
-		return t.changedDead(d, 1, nil)
 	}
-	before, err := c.Rows(ctx, left)
+	n, err := changeEach(ctx, c, d, left)
+	return t.changedDead(d, changed+n, err)
+}
+
+// changeListed has the daemon change the tasks of the ids, and returns those that it has left alone.
+func (t *tool) changeListed(ctx context.Context, c *console.Console, o task.Operation) (left []task.ID, changed int, err error) {
+	ids := o.Filter.IDs
+	before, err := c.Rows(ctx, ids)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	o.Matched = int64(len(left))
+	o.Matched = int64(len(ids))
 	done, err := t.changeByDaemon(ctx, c, o)
-	changed := int(done.Changed)
 	if err != nil {
-		return t.changedDead(d, changed, err)
+		return nil, int(done.Changed), err
 	}
-	after, err := c.Rows(ctx, left)
-	if err != nil {
-		return t.changedDead(d, changed, err)
-	}
+	after, err := c.Rows(ctx, ids)
 	stood, stands := task.ByID(before), task.ByID(after)
-	left = slices.DeleteFunc(left, func(id task.ID) bool {
-		return stood[id].State == task.Dead && stands[id].Version != stood[id].Version
-	})
-	late, err := changeLeft(ctx, c, d, left)
-	return t.changedDead(d, changed+late, err)
+	for _, id := range ids {
+		if stood[id].State != task.Dead || stands[id].Version == stood[id].Version {
+			left = append(left, id)
+		}
+	}
+	return left, int(done.Changed), err
 }
 
 func (t *tool) confirmDead(ctx context.Context, d deadChange, n int) error {
@@ -201,9 +204,8 @@ func (t *tool) changeByDaemon(ctx context.Context, c *console.Console, o task.Op
 	return t.await(ctx, c, made)
 }
 
-// changeLeft changes one by one what an operation has left alone: so each task says why it can't be changed. The error has the exit code
-// that all of them share.
-func changeLeft(ctx context.Context, c *console.Console, d deadChange, ids []task.ID) (changed int, err error) {
+// changeEach changes the tasks one by one, so that each says why it can't be changed. The error has the exit code that all of them share.
+func changeEach(ctx context.Context, c *console.Console, d deadChange, ids []task.ID) (changed int, err error) {
 	var first error
 	code := 0
 	for _, id := range ids {

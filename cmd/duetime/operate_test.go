@@ -184,8 +184,8 @@ func TestDeadTasksInBulk(t *testing.T) {
 		why  string
 		args []string
 	}{
-		{1, "retry " + waits.ID.String() + ": task is pending, not dead", []string{"dead", "retry", waits.ID.String()}},
-		{3, "discard " + ann[1].ID.String() + ": task already finished: already cancelled", []string{"dead", "discard", ann[1].ID.String(), ann[1].ID.String()}},
+		{1, "1 was left alone, the first: retry " + waits.ID.String() + ": task is pending, not dead", []string{"dead", "retry", waits.ID.String()}},
+		{3, "1 was left alone, the first: discard " + ann[1].ID.String() + ": task already finished: already cancelled", []string{"dead", "discard", ann[1].ID.String(), ann[1].ID.String()}},
 		{4, "task not found", []string{"dead", "retry", nobody}},
 		{1, "2 were left alone, the first: discard ", []string{"dead", "discard", ann[1].ID.String(), waits.ID.String()}},
 		{4, "2 were left alone, the first: retry ", []string{"dead", "retry", nobody, task.NewID().String()}},

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -133,43 +132,6 @@ func operationForRecurrences(t *testing.T, s *store.Store) {
 	o := operation(t, s, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "k"}})
 	if got, want := value[string](t)(stored(t, s, o)), `{"kind":"k"}`; got != want {
 		t.Errorf("a cancel is stored as %s, want %s", got, want)
-	}
-}
-
-// What bounds an operation is in the column that versions before can't read: they would change more tasks, and pause it instead.
-func operationBounded(t *testing.T, s *store.Store) {
-	type filterBefore struct {
-		Kind        string            `json:"kind"`
-		Owner       string            `json:"owner"`
-		OwnerPrefix string            `json:"owner_prefix"`
-		Queue       string            `json:"queue"`
-		Subject     string            `json:"subject"`
-		DueAfter    time.Time         `json:"due_after"`
-		DueBefore   time.Time         `json:"due_before"`
-		Labels      map[string]string `json:"labels"`
-		All         bool              `json:"all"`
-		Exclude     task.Exclusion    `json:"exclude"`
-		Recurrences *bool             `json:"recurrences"`
-	}
-	for what, o := range map[string]task.Operation{
-		"":            {Filter: task.Filter{Kind: "k"}},
-		"limit":       {Filter: task.Filter{Kind: "k"}, Limit: 7},
-		"ids":         {Filter: task.Filter{IDs: []task.ID{{2}, {1}, {2}}}},
-		"died_before": {Filter: task.Filter{Kind: "k", DiedBefore: t0}},
-	} {
-		o.Verb = task.VerbRetry
-		o = operation(t, s, o)
-		got, _, err := s.Operation(t.Context(), nil, o.ID)
-		if d := cmp.Diff(o, got); d != "" || err != nil {
-			t.Errorf("%s: %v (-want +got):\n%s", what, err, d)
-		}
-		text := value[string](t)(stored(t, s, o))
-		decoder := json.NewDecoder(strings.NewReader(text))
-		decoder.DisallowUnknownFields()
-		err = decoder.Decode(&filterBefore{})
-		if want := `unknown field "` + what + `"`; (err == nil) != (what == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: a version before reads %s: %v", what, text, err)
-		}
 	}
 }
 

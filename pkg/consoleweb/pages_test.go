@@ -23,7 +23,6 @@ import (
 	"github.com/duetime/duetime/pkg/embedded"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
-	"github.com/duetime/duetime/pkg/worker"
 )
 
 // pages are the console's pages on a pipeline of their own.
@@ -111,29 +110,6 @@ func (p *pages) dead(n int) (ids []task.ID) {
 	}
 	p.exec(`UPDATE duetime_tasks SET state = 3, version = 2, attempt = 1, last_error = 'bank away', finished_at = updated_at`)
 	return ids
-}
-
-// works runs operations until the test ends. Its worker has no kind of these tasks.
-func (p *pages) works() {
-	p.t.Helper()
-	mux := worker.NewMux()
-	worker.Handle(mux, task.NewKind[Charge]("order.other", task.Queue("payments")), func(context.Context, *worker.Tx, worker.Task[Charge]) error { return nil })
-	stop := worldtest.Run(p.t, func(ctx context.Context) error { return p.p.Work(ctx, mux) })
-	p.t.Cleanup(func() { pipelinetest.Must(p.t, stop()) })
-}
-
-// operates confirms a change of many tasks, waits for its operation, and returns how many tasks were changed.
-func (p *pages) operates(at string) int64 {
-	p.t.Helper()
-	to := p.confirm(http.StatusSeeOther, at)
-	all, err := p.p.Console().Operations(p.t.Context())
-	pipelinetest.Must(p.t, err)
-	if len(all) == 0 || !strings.Contains(to, "operation?id="+all[0].ID.String()) {
-		p.t.Fatalf("%s leads to %q; the operations are %+v", at, to, all)
-	}
-	done, err := p.p.Console().AwaitOperation(p.t.Context(), all[0], nil)
-	pipelinetest.Must(p.t, err)
-	return done.Changed
 }
 
 func (p *pages) task(id task.ID) console.TaskLife {
