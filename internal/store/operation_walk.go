@@ -16,8 +16,9 @@ import (
 )
 
 // An operation walks by the primary key: whatever it changes in a row, no row comes twice or moves past the cursor. With an
-// owner it takes the ids from the owner's index, unless it has a list of ids. The index is not in their order, so they are sorted, and kept for the next pages:
-// otherwise each page of an owner with a million tasks would sort a million. Whether a row is still one to change, its page asks.
+// owner it takes the ids from the owner's index. That is not in their order, so they are sorted, and kept for the next pages:
+// otherwise each page of an owner with a million tasks would sort a million. A filter may list the ids itself. Whether a row is
+// still one to change, its page asks.
 
 const (
 	ownedAhead = 20_000 // ids that are kept for the next pages of an operation
