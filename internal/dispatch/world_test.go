@@ -18,6 +18,7 @@ import (
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -125,7 +126,7 @@ func (w *world) count(t testing.TB) int64 {
 
 // faulty is the in-process stream with a valve in front of each call.
 type faulty struct {
-	*stream.Local
+	*stream.Kafka
 
 	mu    sync.Mutex
 	valve func(e task.Entry) error // nil lets everything through
@@ -135,7 +136,7 @@ type faulty struct {
 
 func newFaulty(ns string) *faulty {
 	return &faulty{
-		Local: stream.NewLocal(stream.Config{Namespace: ns, Queues: []string{"default", "bad"}, Partitions: 4}),
+		Kafka: streamtest.New(stream.Config{Namespace: ns, Queues: []string{"default", "bad"}, Partitions: 4}),
 		sent:  map[task.ID]int{},
 	}
 }
@@ -162,7 +163,7 @@ func (f *faulty) Publish(ctx context.Context, entries []task.Entry, epoch int64)
 	for i, e := range entries {
 		errs[i] = f.try(e)
 		if errs[i] == nil {
-			if each := f.Local.Publish(ctx, entries[i:i+1], epoch); each != nil {
+			if each := f.Kafka.Publish(ctx, entries[i:i+1], epoch); each != nil {
 				errs[i] = each[0]
 			}
 		}
@@ -187,7 +188,7 @@ func (f *faulty) Compensate(ctx context.Context, c task.Compensation) error {
 	f.mu.Lock()
 	f.told = append(f.told, c)
 	f.mu.Unlock()
-	return f.Local.Compensate(ctx, c)
+	return f.Kafka.Compensate(ctx, c)
 }
 
 // hints returns how often the task's hint was published.

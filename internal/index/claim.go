@@ -69,30 +69,8 @@ func readClaim(answer []string) (task.Claim, error) {
 	return c, nil
 }
 
-// Ack removes published entries from the due set, each only if it still has the claimed score: an entry that was moved
-// meanwhile stays. Ack returns the newer epoch that fences the caller, 0 if none.
-func (x *Index) Ack(ctx context.Context, shard int, epoch int64, entries []task.Entry) (int64, error) {
-	calls := x.acks(shard, epoch, entries)
-	if err := x.run(ctx, calls...); err != nil {
-		return 0, err
-	}
-	for _, c := range calls {
-		answer, err := c.reply.Text()
-		if err == nil && answer == "" {
-			continue
-		}
-		var stored int64
-		if err == nil {
-			stored, err = strconv.ParseInt(answer, 10, 64)
-		}
-		if err != nil {
-			return 0, fmt.Errorf("read ack of shard %d: %w", shard, err)
-		}
-		return stored, nil
-	}
-	return 0, nil
-}
-
+// acks removes published entries from the due set, each only if it still has the claimed score: an entry that was moved
+// meanwhile stays.
 func (x *Index) acks(shard int, epoch int64, entries []task.Entry) []*call {
 	var calls []*call
 	for part := range slices.Chunk(entries, maxCallMembers) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -52,7 +53,7 @@ func TestOwnersListSaysWhetherItIsWhole(t *testing.T) {
 		put(t, x, one)
 		want := func(when string, want bool) {
 			t.Helper()
-			listed, whole, err := x.Owner(t.Context(), 0, "o")
+			listed, whole, err := worldtest.OwnerEntries(t.Context(), x, 0, "o")
 			pipelinetest.Must(t, err)
 			diff(t, "listed "+when, listed, entries(one))
 			diff(t, "whole "+when, whole, want)
@@ -78,7 +79,7 @@ func TestClaimIsLimitedAndAcksThePrevious(t *testing.T) {
 		diff(t, "first", first, task.Claim{Entries: entries(a, b), Next: at(3)})
 		diff(t, "second", claim(t, x, 100, 2, first.Entries...), task.Claim{Entries: entries(c)})
 		diff(t, "third", claim(t, x, 100, 2, entries(c)...), task.Claim{})
-		listed, _, err := x.Owner(t.Context(), 0, "p")
+		listed, _, err := worldtest.OwnerEntries(t.Context(), x, 0, "p")
 		pipelinetest.Must(t, err)
 		diff(t, "an acked task stays in its owner's list", listed, entries(b))
 	})
@@ -91,7 +92,7 @@ func TestAckKeepsAMovedMember(t *testing.T) {
 		put(t, x, a, b)
 		claimed := claim(t, x, 1, 9).Entries
 		put(t, x, moved(a, 1, 2)) // same time: only the version differs
-		fenced, err := x.Ack(t.Context(), 0, 1, claimed)
+		fenced, err := worldtest.Acknowledge(t.Context(), x, 0, 1, claimed)
 		pipelinetest.Must(t, err)
 		diff(t, "fenced", fenced, int64(0))
 		diff(t, "claim", claim(t, x, 1, 9).Entries, entries(moved(a, 1, 2)))
@@ -121,7 +122,7 @@ func TestOlderEpochIsFenced(t *testing.T) {
 			return c
 		}
 		ack := func(epoch int64) int64 {
-			fenced, err := x.Ack(t.Context(), 0, epoch, entries(a))
+			fenced, err := worldtest.Acknowledge(t.Context(), x, 0, epoch, entries(a))
 			pipelinetest.Must(t, err)
 			return fenced
 		}

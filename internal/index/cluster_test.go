@@ -12,6 +12,7 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -52,7 +53,7 @@ func TestClusterConformance(t *testing.T) {
 		diff(t, "standing", s, both(all[i]))
 		diff(t, "due", scanDue(t, x, i), entries(all[i]))
 		diff(t, "owners", scanOwners(t, x, i), entries(all[i]))
-		listed, _, err := x.Owner(t.Context(), i, all[i].Owner)
+		listed, _, err := worldtest.OwnerEntries(t.Context(), x, i, all[i].Owner)
 		pipelinetest.Must(t, err)
 		diff(t, "owner", listed, entries(all[i]))
 		token, err := x.BeginRebuild(t.Context(), i)

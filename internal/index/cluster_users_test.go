@@ -14,6 +14,7 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 )
 
 // TestClusterUsers goes through a cluster as the users of deploy/redis/users.acl.
@@ -68,7 +69,7 @@ func TestClusterUsers(t *testing.T) {
 		_, err = daemon.EndRebuild(ctx, i, token)
 		pipelinetest.Must(t, err)
 		diff(t, "owners", scanOwners(t, daemon, i), entries(p))
-		if _, _, err := game.Owner(ctx, i, p.Owner); err != nil {
+		if _, _, err := worldtest.OwnerEntries(ctx, game, i, p.Owner); err != nil {
 			t.Error(err)
 		}
 		_, place, generation, err := game.OwnerPage(ctx, i, p.Owner, "", "", 1)

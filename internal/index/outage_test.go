@@ -13,6 +13,7 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -32,7 +33,7 @@ func TestFullRedisStillDrains(t *testing.T) {
 
 	diff(t, "claim", claim(t, x, 9, 2), task.Claim{Entries: entries(a, b), Next: at(3)})
 	diff(t, "ack", claim(t, x, 9, 9, entries(a, b)...).Entries, entries(c))
-	fenced, err := x.Ack(t.Context(), 0, 2, entries(a)) // the first call of a new leader must store its epoch
+	fenced, err := worldtest.Acknowledge(t.Context(), x, 0, 2, entries(a)) // the first call of a new leader must store its epoch
 	pipelinetest.Must(t, err)
 	diff(t, "fenced", fenced, int64(0))
 	put(t, x, ended(a, 2)) // drop

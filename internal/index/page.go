@@ -103,23 +103,3 @@ func readPlace(place string) (score, id string, err error) {
 	}
 	return "", "", &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
 }
-
-// Owner lists all of the owner's pending tasks by their run time. whole is false from a loss of the shard's memory to
-// the end of its rebuild: then tasks may be missing.
-func (x *Index) Owner(ctx context.Context, shard int, owner string) (entries []task.Entry, whole bool, err error) {
-	place, whole := "", true
-	for first := ""; ; {
-		some, next, generation, err := x.OwnerPage(ctx, shard, owner, "", place, pageMembers)
-		if err != nil {
-			return nil, false, fmt.Errorf("list owner: %w", err)
-		}
-		if place == "" {
-			first = generation
-		}
-		whole = whole && generation != "" && generation == first
-		entries = append(entries, some...)
-		if place = next; place == "" {
-			return entries, whole, nil
-		}
-	}
-}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -41,7 +42,7 @@ func TestOwnerPage(t *testing.T) {
 			all = append(all, p)
 		}
 		put(t, x, all...)
-		whole, _, err := x.Owner(t.Context(), 0, "o")
+		whole, _, err := worldtest.OwnerEntries(t.Context(), x, 0, "o")
 		pipelinetest.Must(t, err)
 		diff(t, "tasks", len(whole), len(all))
 		for _, limit := range []int{1, 7, 199, 500, 1000} {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -187,7 +188,7 @@ func (c *machine) claim(t *rapid.T) {
 
 func (c *machine) ack(t *rapid.T) {
 	epoch := rapid.Int64Range(1, 4).Draw(t, "epoch")
-	got, err := c.x.Ack(context.Background(), 0, epoch, c.claimed)
+	got, err := worldtest.Acknowledge(context.Background(), c.x, 0, epoch, c.claimed)
 	c.must(t, err)
 	if len(c.claimed) == 0 {
 		return
@@ -272,7 +273,7 @@ func (c *machine) check(t *rapid.T) {
 	c.must(t, err)
 	var owned []task.Entry
 	for o := range owners {
-		some, _, err := c.x.Owner(context.Background(), 0, ownerName(o))
+		some, _, err := worldtest.OwnerEntries(context.Background(), c.x, 0, ownerName(o))
 		c.must(t, err)
 		owned = append(owned, some...)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -95,7 +96,7 @@ func TestPutTakesMoreThanOneScriptHolds(t *testing.T) {
 			all[i] = pending("busy", int64(i), 1)
 		}
 		put(t, x, all...)
-		listed, _, err := x.Owner(t.Context(), 0, "busy")
+		listed, _, err := worldtest.OwnerEntries(t.Context(), x, 0, "busy")
 		pipelinetest.Must(t, err)
 		diff(t, "owner's list", listed, entries(all...))
 
@@ -209,7 +210,7 @@ func TestScoresAreExact(t *testing.T) {
 			all = append(all, moved(pending("o", 0, 1), 409_715_555*i, i*7))
 		}
 		put(t, x, all...)
-		listed, _, err := x.Owner(t.Context(), 0, "o")
+		listed, _, err := worldtest.OwnerEntries(t.Context(), x, 0, "o")
 		pipelinetest.Must(t, err)
 		diff(t, "owner's list", listed, entries(all...))
 		diff(t, "claim", claim(t, x, 409_715_555*600, 600).Entries, entries(all...))

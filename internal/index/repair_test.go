@@ -5,6 +5,7 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -159,7 +160,7 @@ func TestListings(t *testing.T) {
 		check("owners", scanOwners(t, x, 1))
 		var listed []task.Entry
 		for _, o := range owners {
-			some, _, err := x.Owner(t.Context(), 1, o)
+			some, _, err := worldtest.OwnerEntries(t.Context(), x, 1, o)
 			pipelinetest.Must(t, err)
 			diff(t, "of "+o, len(some), 25)
 			listed = append(listed, some...)

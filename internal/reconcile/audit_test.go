@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -22,7 +23,7 @@ func TestAuditHealsLostEntriesWithinItsRate(t *testing.T) {
 		all = all[1000:]
 	}
 	w.put(t, rows...)
-	entries, _, err := w.sets.Owner(t.Context(), rows[0].Shard, "ann")
+	entries, _, err := worldtest.OwnerEntries(t.Context(), w.sets, rows[0].Shard, "ann")
 	pipelinetest.Must(t, err)
 	for i := 0; i < len(entries); i += 10 {
 		key := w.dueKey(rows[0].Shard)

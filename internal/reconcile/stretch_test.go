@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -137,7 +138,7 @@ func TestTurnsAreKeptOverLongLaps(t *testing.T) {
 		w.run(t, o.pass)
 		if w.standing(t, row).Due != task.NoScore {
 			puts++
-			_, err := w.sets.Ack(t.Context(), row.Shard, 1, []task.Entry{w.entry(t, row)})
+			_, err := worldtest.Acknowledge(t.Context(), w.sets, row.Shard, 1, []task.Entry{w.entry(t, row)})
 			pipelinetest.Must(t, err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/task"
@@ -35,7 +36,7 @@ type world struct {
 	*Reconciler
 	rows   *worldtest.Store
 	sets   *index.Index
-	hints  *stream.Local
+	hints  *stream.Kafka
 	raw    *redis.Client // past the index's guards
 	ns     string
 	now    time.Time
@@ -65,7 +66,7 @@ func newWorldOn(t testing.TB, dsn string, sets index.Config, cfg Config) *world 
 	pipelinetest.Must(t, w.rows.Migrate(t.Context(), migrations.Files, w.ns, shards))
 	sets.Namespace, sets.PutUntil = w.ns, w.putUntil
 	w.sets, w.raw = worldtest.OpenIndex(t, sets)
-	w.hints = stream.NewLocal(stream.Config{Namespace: w.ns, Partitions: 8, Now: func() time.Time { return w.now }})
+	w.hints = streamtest.New(stream.Config{Namespace: w.ns, Partitions: 8, Now: func() time.Time { return w.now }})
 	pipelinetest.Must(t, w.hints.Ensure(t.Context()))
 	cfg.Layout = w.rows.Layout
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
@@ -206,14 +207,14 @@ func (w *world) publish(t testing.TB, tasks ...task.Task) {
 		for _, err := range w.hints.Publish(t.Context(), entries, 1) {
 			pipelinetest.Must(t, err)
 		}
-		_, err := w.sets.Ack(t.Context(), one.Shard, 1, entries)
+		_, err := worldtest.Acknowledge(t.Context(), w.sets, one.Shard, 1, entries)
 		pipelinetest.Must(t, err)
 	}
 }
 
 func (w *world) entry(t testing.TB, one task.Task) task.Entry {
 	t.Helper()
-	entries, _, err := w.sets.Owner(t.Context(), one.Shard, one.Owner)
+	entries, _, err := worldtest.OwnerEntries(t.Context(), w.sets, one.Shard, one.Owner)
 	pipelinetest.Must(t, err)
 	for _, e := range entries {
 		if e.ID == one.ID {

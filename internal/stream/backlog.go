@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/duetime/duetime/internal/broker"
 )
 
 // backlogTimeout bounds the requests of Backlog and Lag to the brokers.
@@ -23,22 +21,11 @@ type Backlog = interface {
 	Partition(owner string) int
 }
 
-// backlog is the Backlog of both adapters.
+// backlog is what one call of Backlog found.
 type backlog struct {
 	partitions int
 	committed  map[int]bool      // partitions without uncommitted records
 	first      map[int]time.Time // when the first uncommitted record was published, if that is known
-}
-
-func newBacklog(partitions int) *backlog {
-	return &backlog{partitions: partitions, committed: map[int]bool{}, first: map[int]time.Time{}}
-}
-
-// addFirst adds the first uncommitted record of its partition. A record without a moment explains nothing.
-func (b *backlog) addFirst(r broker.Record) {
-	if _, at, err := decodeHint(r.Value); err == nil && !at.IsZero() {
-		b.first[r.Partition] = at
-	}
 }
 
 // Explains reports whether the first uncommitted record of the owner's partition was published at or before by.
@@ -63,7 +50,8 @@ func (k *Kafka) Backlog(ctx context.Context, queue string) (Backlog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backlog of %s: %w", queue, err)
 	}
-	b, firsts := newBacklog(partitions), map[int]int64{}
+	b := &backlog{partitions: partitions, committed: map[int]bool{}, first: map[int]time.Time{}}
+	firsts := map[int]int64{}
 	for partition, span := range spans {
 		if span.From < span.To {
 			firsts[partition] = span.From
@@ -71,8 +59,10 @@ func (k *Kafka) Backlog(ctx context.Context, queue string) (Backlog, error) {
 			b.committed[partition] = true
 		}
 	}
-	for _, r := range k.broker.RecordsAt(ctx, sub.topic, firsts) {
-		b.addFirst(r)
+	for p, r := range k.broker.RecordsAt(ctx, sub.topic, firsts) {
+		if _, at, err := decodeHint(r.Value); err == nil && !at.IsZero() { // a record without a moment explains nothing
+			b.first[p] = at
+		}
 	}
 	return b, nil
 }

@@ -67,7 +67,7 @@ type compensator struct {
 	logger  *slog.Logger
 }
 
-func (c compensator) run(ctx context.Context, s recordSession) error {
+func (c compensator) run(ctx context.Context, s Records) error {
 	for {
 		records, err := s.Fetch(ctx, compensationMessages)
 		if errors.Is(err, ErrSessionOver) || ctx.Err() != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config configures both adapters; Local uses Namespace, Queues, Partitions, Now, Logger, and Metrics.
+// Config configures the stream.
 type Config struct {
 	Namespace   string   // prefix of topics and groups; required
 	Queues      []string // queues whose topics Ensure creates; default [default]
-	Brokers     []string // host:port; required for Kafka
+	Brokers     []string // host:port; required
 	Partitions  int      // of a queue's topic when it is created; default 24
 	Replication int      // of a topic when it is created; default 1
 

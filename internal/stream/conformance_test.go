@@ -15,27 +15,9 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// adapter has the methods that both adapters share.
-type adapter interface {
-	Ensure(ctx context.Context) error
-	Ping(ctx context.Context) error
-	Close() error
-	Publish(ctx context.Context, entries []task.Entry, epoch int64) []error
-	Consume(ctx context.Context, queue string, fn func(ctx context.Context, s stream.Session) error) error
-	Compensate(ctx context.Context, c task.Compensation) error
-	Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error
-	Bury(ctx context.Context, letters []task.DeadLetter) error
-	Backlog(ctx context.Context, queue string) (stream.Backlog, error)
-}
-
-var (
-	_ adapter = (*stream.Kafka)(nil)
-	_ adapter = (*stream.Local)(nil)
-)
-
-// under is one adapter under test, in a namespace of its own.
+// under is a stream under test, in a namespace of its own.
 type under struct {
-	adapter
+	*stream.Kafka
 	garbage func(t *testing.T, topic string, value []byte) // appends a message without encoding
 	cfg     stream.Config
 }

@@ -1,6 +1,6 @@
 // Package stream carries the messages between the stages: hints (look at this task) from event to worker through one
 // topic per queue, compensations (put these tasks, or rebuild these shards) to the daemon, and dead letters to their
-// readers. It has two adapters with the same methods: Kafka, on internal/broker, and Local, its in-process twin.
+// readers. It runs on internal/broker, and in tests on internal/test/streamtest's brokers in memory.
 //
 // It promises:
 //   - A message for which Publish, Compensate or Bury answered nil is in the log of every in-sync replica.
@@ -21,12 +21,11 @@
 //     fit. trace.go traceHeaders adds the trace of the call.
 //  2. Address. names.go makes the names of topics and groups. route.go partitionOf places an owner's hints. A hint that waits
 //     for a worker of its kind goes on by strides.
-//  3. Send. kafka.go Kafka.Publish, Compensate, Bury by broker.Client.Produce; local.go Local.append.
-//  4. Consume. Kafka.Consume and Compensations by broker.Client.Consume, whose package explains sessions. For Local,
-//     localgroup.go shares the partitions among members, and localsession.go is a generation.
+//  3. Send. kafka.go Kafka.Publish, Compensate, Bury by broker.Client.Produce.
+//  4. Consume. Kafka.Consume and Compensations by broker.Client.Consume, whose package explains sessions.
 //  5. Decode. session.go hintSession.Fetch: a hint that can't be decoded is delivered with its error. compensation.go
 //     compensator.run: a compensation that can't be decoded is dropped and counted. The others are delivered until the
 //     daemon accepts them, then their offsets are committed.
-//  6. Explain. backlog.go Kafka.Backlog and localtopic.go localTopic.backlog: the moment inside the first uncommitted hint
-//     of an owner's partition tells whether lag can explain that a task has not run.
+//  6. Explain. backlog.go Kafka.Backlog: the moment inside the first uncommitted hint of an owner's partition tells whether
+//     lag can explain that a task has not run.
 package stream

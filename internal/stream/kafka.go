@@ -18,16 +18,53 @@ type Kafka struct {
 	cfg     Config
 	names   names
 	metrics *metrics
-	broker  *broker.Client
+	broker  Broker
+}
+
+// Broker carries the records. It is a broker.Client, or a test's broker in memory, and is described there.
+type Broker interface {
+	Ensure(ctx context.Context) error
+	Ping(ctx context.Context) error
+	Close() error
+	Partitions(ctx context.Context, topic string) (int, error)
+	Produce(ctx context.Context, topic string, messages []broker.Message) []error
+	Consume(ctx context.Context, topic broker.Topic, group string, fn func(context.Context, Records) error) error
+	Uncommitted(ctx context.Context, topic, group string) (partitions int, spans map[int]broker.Span, err error)
+	RecordsAt(ctx context.Context, topic string, offsets map[int]int64) map[int]broker.Record
+}
+
+// Records is a session whose records are still encoded, as broker.Session is.
+type Records interface {
+	Count() int // of the topic's partitions
+	Partitions() []int
+	Fetch(ctx context.Context, limit int) ([]broker.Record, error)
+	Commit(ctx context.Context, next map[int]int64) error
+	Lost() <-chan struct{}
+}
+
+// client is a broker.Client as Broker.
+type client struct{ *broker.Client }
+
+// Consume reads a topic as a member of a group.
+func (c client) Consume(ctx context.Context, topic broker.Topic, group string, fn func(context.Context, Records) error) error {
+	return c.Client.Consume(ctx, topic, group, func(ctx context.Context, s *broker.Session) error { return fn(ctx, s) })
 }
 
 // NewKafka makes a Kafka for the configured brokers; it returns an error for a configuration that can't work.
 func NewKafka(cfg Config) (*Kafka, error) {
+	return New(cfg, func(cfg broker.Config) (Broker, error) {
+		c, err := broker.New(cfg)
+		return client{c}, err
+	})
+}
+
+// New makes a Kafka on the broker that open returns.
+func New(cfg Config, open func(broker.Config) (Broker, error)) (*Kafka, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	client, err := broker.New(broker.Config{
+	b, err := open(broker.Config{
 		Addrs: cfg.Brokers, TLS: cfg.TLS, Mechanism: cfg.Mechanism, Username: cfg.Username, Password: cfg.Password,
 		SessionTimeout: cfg.SessionTimeout, Heartbeat: cfg.Heartbeat,
 		Topics: cfg.topics(), Partition: partitionOf,
@@ -38,7 +75,7 @@ func NewKafka(cfg Config) (*Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kafka{cfg: cfg, names: names{cfg.Namespace}, metrics: newMetrics(cfg.Metrics), broker: client}, nil
+	return &Kafka{cfg: cfg, names: names{cfg.Namespace}, metrics: newMetrics(cfg.Metrics), broker: b}, nil
 }
 
 // Close waits at most half a second for messages in flight, and closes the connections. Consume and Compensations must
@@ -82,11 +119,6 @@ func (k *Kafka) Publish(ctx context.Context, entries []task.Entry, epoch int64) 
 		})
 	}
 	topics.Wait()
-	return orNil(errs)
-}
-
-// orNil returns nil if no entry has an error.
-func orNil(errs []error) []error {
 	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 		return errs
 	}
@@ -178,7 +210,7 @@ func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.C
 	if err := checkName("queue", queue); err != nil {
 		return broker.Permanent(err)
 	}
-	return k.broker.Consume(ctx, k.cfg.queueTopic(queue), k.names.queue(queue).group, func(ctx context.Context, s *broker.Session) error {
+	return k.broker.Consume(ctx, k.cfg.queueTopic(queue), k.names.queue(queue).group, func(ctx context.Context, s Records) error {
 		return fn(ctx, hintSession{s, k.metrics})
 	})
 }
@@ -188,7 +220,5 @@ func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.C
 // returns nil when ctx ends, and a permanent error when the broker refuses the configuration.
 func (k *Kafka) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
 	c := compensator{fn: fn, metrics: k.metrics, logger: k.cfg.Logger}
-	return k.broker.Consume(ctx, k.cfg.compensationTopic(), k.names.compensations().group, func(ctx context.Context, s *broker.Session) error {
-		return c.run(ctx, s)
-	})
+	return k.broker.Consume(ctx, k.cfg.compensationTopic(), k.names.compensations().group, c.run)
 }

@@ -16,7 +16,7 @@ func TestKafka(t *testing.T) {
 	conform(t, func(t *testing.T, cfg stream.Config) under { return openKafka(t, addr, cfg) })
 }
 
-// openKafka returns an adapter whose topics exist.
+// openKafka returns a stream whose topics exist.
 func openKafka(t *testing.T, addr string, cfg stream.Config) under {
 	t.Helper()
 	cfg.Brokers = []string{addr}
@@ -32,7 +32,7 @@ func openKafka(t *testing.T, addr string, cfg stream.Config) under {
 	if err := k.Ensure(t.Context()); err != nil {
 		t.Fatalf("ensure: %v", err)
 	}
-	return under{adapter: k, cfg: cfg, garbage: func(t *testing.T, topic string, value []byte) {
+	return under{Kafka: k, cfg: cfg, garbage: func(t *testing.T, topic string, value []byte) {
 		t.Helper()
 		transport := &kafka.Transport{}
 		defer transport.CloseIdleConnections()

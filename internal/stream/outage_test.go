@@ -226,7 +226,7 @@ func TestConsumeCreatesMissingTopics(t *testing.T) {
 	t.Parallel()
 	k := without(t)
 	for _, queue := range []string{"default", "not-configured"} {
-		if got := len(consume(t, under{adapter: k}, queue).session().Partitions()); got != 4 {
+		if got := len(consume(t, under{Kafka: k}, queue).session().Partitions()); got != 4 {
 			t.Errorf("%s: %d partitions, want 4", queue, got)
 		}
 	}

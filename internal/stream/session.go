@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/duetime/duetime/internal/broker"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -29,23 +28,9 @@ type Session = interface {
 	Lost() <-chan struct{}
 }
 
-// recordSession is a session whose records are still encoded.
-type recordSession interface {
-	Count() int // of the topic's partitions
-	Partitions() []int
-	Fetch(ctx context.Context, limit int) ([]broker.Record, error)
-	Commit(ctx context.Context, next map[int]int64) error
-	Lost() <-chan struct{}
-}
-
-var (
-	_ recordSession = (*broker.Session)(nil)
-	_ recordSession = (*localSession)(nil)
-)
-
 // hintSession decodes the records of a queue's topic.
 type hintSession struct {
-	recordSession
+	Records
 	metrics *metrics
 }
 
@@ -59,7 +44,7 @@ func (s hintSession) Brings(t task.Task) bool {
 
 // Fetch returns the available deliveries, at least one.
 func (s hintSession) Fetch(ctx context.Context) ([]task.Delivery, error) {
-	records, err := s.recordSession.Fetch(ctx, fetchLimit)
+	records, err := s.Records.Fetch(ctx, fetchLimit)
 	if err != nil {
 		return nil, err
 	}

@@ -14,21 +14,12 @@ const (
 	maxTraceHeaderBytes = 55            // in the only version of the format
 )
 
-// traceparentOf returns the trace context of a call; empty without a trace.
-func traceparentOf(ctx context.Context) string {
+// traceHeaders returns the headers of all messages of one call: none without a trace.
+func traceHeaders(ctx context.Context) []broker.Header {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
-		return ""
+		return nil
 	}
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier.Get(traceHeader)
-}
-
-// traceHeaders returns the headers of all messages of one call: none without a trace.
-func traceHeaders(ctx context.Context) []broker.Header {
-	parent := traceparentOf(ctx)
-	if parent == "" {
-		return nil
-	}
-	return []broker.Header{{Key: traceHeader, Value: []byte(parent)}}
+	return []broker.Header{{Key: traceHeader, Value: []byte(carrier.Get(traceHeader))}}
 }

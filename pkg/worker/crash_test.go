@@ -12,6 +12,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -43,7 +44,7 @@ func child(path string) error {
 	if err != nil {
 		return err
 	}
-	log := stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3})
+	log := streamtest.New(stream.Config{Namespace: "test", Partitions: 3})
 	pending, err := s.Pending(ctx, time.Unix(0, 0), time.Now().Add(time.Second), task.Cursor{}, 1000)
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func TestFoundTasksThatWaitAreHandedOver(t *testing.T) {
 
 // accepting is a stream that counts the messages that a worker has accepted.
 type accepting struct {
-	log      *stream.Local
+	log      *stream.Kafka
 	accepted atomic.Int64
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -396,7 +397,7 @@ func TestStopRefundsWhatLooksCharged(t *testing.T) {
 func TestWorkersBeyondThePartitionsHaveWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 2})
+	w.log = streamtest.New(stream.Config{Namespace: "test", Partitions: 2})
 	const workers = 3
 	var ran [workers]atomic.Int64
 	var stops []func() error

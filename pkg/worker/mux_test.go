@@ -10,6 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -53,7 +54,7 @@ func TestRegistrationIsRefused(t *testing.T) {
 func TestWorkerReadsItsQueuesAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3, Queues: []string{"default", "mails"}})
+	w.log = streamtest.New(stream.Config{Namespace: "test", Partitions: 3, Queues: []string{"default", "mails"}})
 	mail := task.NewKind[payload]("mail.send", task.Queue("mails"))
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)

@@ -16,6 +16,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -136,7 +137,7 @@ func TestPausedQueueWaitsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	mail := task.NewKind[payload]("mail", task.Queue("mails"), task.MaxAttempts(3))
 	w := newWorld(t)
-	w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3, Queues: []string{"default", "mails"}})
+	w.log = streamtest.New(stream.Config{Namespace: "test", Partitions: 3, Queues: []string{"default", "mails"}})
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	worker.Handle(mux, mail, effect)

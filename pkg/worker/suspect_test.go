@@ -8,6 +8,7 @@ import (
 
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -17,7 +18,7 @@ import (
 func (w *world) suspectsOfTwoQueues(handler func(context.Context, *worker.Tx, worker.Task[payload]) error) (*worker.Mux, []task.Task) {
 	w.t.Helper()
 	queues := []string{"one", "two"}
-	w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3, Queues: queues})
+	w.log = streamtest.New(stream.Config{Namespace: "test", Partitions: 3, Queues: queues})
 	mux := worker.NewMux()
 	var specs []task.Spec
 	for _, queue := range queues {

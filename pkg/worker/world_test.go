@@ -16,6 +16,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -43,7 +44,7 @@ type payload struct {
 type world struct {
 	t     testing.TB
 	store *worldtest.Store
-	log   *stream.Local
+	log   *stream.Kafka
 	index *worldtest.Recorder
 	reg   *prometheus.Registry
 }
@@ -66,7 +67,7 @@ func onStore(t testing.TB, s *worldtest.Store) *world {
 	s.Exec("CREATE TABLE counters (name VARCHAR(64) PRIMARY KEY, n INT)")
 	return &world{
 		t: t, store: s, index: &worldtest.Recorder{}, reg: prometheus.NewRegistry(),
-		log: stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3}),
+		log: streamtest.New(stream.Config{Namespace: "test", Partitions: 3}),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -270,7 +271,7 @@ func (h *run) ack(r *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(h.claimed)-1).Draw(r, "claim")
 	for shard := range protocolShards {
-		_, err := h.index.Ack(h.t.Context(), shard, h.epoch, h.claimed[i])
+		_, err := worldtest.Acknowledge(h.t.Context(), h.index, shard, h.epoch, h.claimed[i])
 		h.must(err)
 	}
 	h.claimed = slices.Delete(h.claimed, i, i+1)
@@ -377,7 +378,7 @@ func (h *run) step() {
 		h.publish(claim.Entries)
 		_, err = h.worker.Pass(h.t.Context(), h.log)
 		h.must(err)
-		_, err = h.index.Ack(h.t.Context(), shard, h.epoch, claim.Entries)
+		_, err = worldtest.Acknowledge(h.t.Context(), h.index, shard, h.epoch, claim.Entries)
 		h.must(err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -26,7 +27,7 @@ import (
 type scene struct {
 	*protocol
 	base time.Time
-	log  *stream.Local
+	log  *stream.Kafka
 
 	names    map[task.ID]string
 	ids      map[string]task.ID
@@ -72,7 +73,7 @@ func newScene(t *testing.T, memory *miniredis.Miniredis, shards int) *scene {
 		time.Sleep(time.Minute) // calls to Kafka that are under way end, or the bubble would panic
 	})
 	s.forever = ctx
-	s.log = stream.NewLocal(stream.Config{Namespace: "protocol", Queues: []string{"default", "bad"}, Partitions: 4, Now: time.Now})
+	s.log = streamtest.New(stream.Config{Namespace: "protocol", Queues: []string{"default", "bad"}, Partitions: 4, Now: time.Now})
 	pipelinetest.Must(t, s.log.Ensure(t.Context()))
 	s.worker = s.newWorker(worker.Config{}, &process{})
 	for shard := range s.shards {

@@ -90,13 +90,13 @@ func (w wiredIndex) Fill(ctx context.Context, tasks []task.Task) ([]task.Task, e
 }
 
 type wiredStream struct {
-	*stream.Local
+	*stream.Kafka
 	s *scene
 }
 
 func (w wiredStream) Backlog(ctx context.Context, queue string) (stream.Backlog, error) {
 	defer w.s.called("backlog")
-	return w.Local.Backlog(ctx, queue)
+	return w.Kafka.Backlog(ctx, queue)
 }
 
 func (w wiredStream) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
@@ -108,7 +108,7 @@ func (w wiredStream) Publish(ctx context.Context, entries []task.Entry, epoch in
 			w.s.say("refused %s", name)
 			continue
 		}
-		if each := w.Local.Publish(ctx, entries[i:i+1], epoch); each != nil {
+		if each := w.Kafka.Publish(ctx, entries[i:i+1], epoch); each != nil {
 			errs[i] = each[0]
 		}
 		w.s.say("published %s v%d", name, e.Score.Version())
@@ -123,7 +123,7 @@ func (w wiredStream) Compensate(ctx context.Context, c task.Compensation) error 
 	for range c.Rebuild {
 		w.s.say("asked for a rebuild")
 	}
-	return w.Local.Compensate(ctx, c)
+	return w.Kafka.Compensate(ctx, c)
 }
 
 var (

@@ -85,3 +85,33 @@ func OpenIndex(t testing.TB, cfg index.Config) (*index.Index, *redis.Client) {
 	t.Cleanup(func() { pipelinetest.Must(t, errors.Join(raw.Close(), x.Close())) })
 	return x, raw
 }
+
+// Acknowledge removes claimed entries from a shard's due set, as the next claim does, and returns the newer epoch that fences
+// the caller, 0 if none.
+func Acknowledge(ctx context.Context, x *index.Index, shard int, epoch int64, entries []task.Entry) (int64, error) {
+	if len(entries) == 0 {
+		return 0, nil
+	}
+	c, err := x.Claim(ctx, shard, epoch, time.UnixMilli(0), 0, 1, entries)
+	return c.Fenced, err
+}
+
+// OwnerEntries lists all of an owner's pending tasks by their run time. whole is false from a loss of the shard's memory to the
+// end of its rebuild: then tasks may be missing.
+func OwnerEntries(ctx context.Context, x *index.Index, shard int, owner string) (entries []task.Entry, whole bool, err error) {
+	place, whole := "", true
+	for first := ""; ; {
+		page, next, generation, err := x.OwnerPage(ctx, shard, owner, "", place, 1000)
+		if err != nil {
+			return nil, false, err
+		}
+		if place == "" {
+			first = generation
+		}
+		whole = whole && generation != "" && generation == first
+		entries = append(entries, page...)
+		if place = next; place == "" {
+			return entries, whole, nil
+		}
+	}
+}

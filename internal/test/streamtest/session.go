@@ -1,4 +1,4 @@
-package stream
+package streamtest
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 	"sync/atomic"
 
 	"github.com/duetime/duetime/internal/broker"
+	"github.com/duetime/duetime/internal/stream"
 )
 
 var errNotAssigned = errors.New("partition is not assigned to this session")
 
-// localSession is one generation of a group in memory.
-type localSession struct {
-	topic      *localTopic
+// session is one generation of a group in memory.
+type session struct {
+	topic      *topic
 	gen        int64
 	partitions []int
 	lost       chan struct{}
@@ -26,13 +27,13 @@ type localSession struct {
 }
 
 // lose ends the session; topic.mu is held.
-func (s *localSession) lose() {
+func (s *session) lose() {
 	if !s.isLost() {
 		close(s.lost)
 	}
 }
 
-func (s *localSession) isLost() bool {
+func (s *session) isLost() bool {
 	select {
 	case <-s.lost:
 		return true
@@ -41,7 +42,7 @@ func (s *localSession) isLost() bool {
 	}
 }
 
-func (s *localSession) run(ctx context.Context, fn func(context.Context, recordSession) error) error {
+func (s *session) run(ctx context.Context, fn func(context.Context, stream.Records) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -58,19 +59,19 @@ func (s *localSession) run(ctx context.Context, fn func(context.Context, recordS
 }
 
 // Partitions returns the assigned partitions.
-func (s *localSession) Partitions() []int { return s.partitions }
+func (s *session) Partitions() []int { return s.partitions }
 
 // Count returns how many partitions the topic has.
-func (s *localSession) Count() int { return len(s.topic.logs) }
+func (s *session) Count() int { return len(s.topic.logs) }
 
 // Lost is closed when the generation ends.
-func (s *localSession) Lost() <-chan struct{} { return s.lost }
+func (s *session) Lost() <-chan struct{} { return s.lost }
 
 // Fetch returns the available records, at least one.
-func (s *localSession) Fetch(ctx context.Context, limit int) ([]broker.Record, error) {
+func (s *session) Fetch(ctx context.Context, limit int) ([]broker.Record, error) {
 	for {
 		if s.isLost() || s.returned.Load() {
-			return nil, ErrSessionOver
+			return nil, broker.ErrSessionOver
 		}
 		records, appended := s.takeNow(limit)
 		if len(records) > 0 {
@@ -79,7 +80,7 @@ func (s *localSession) Fetch(ctx context.Context, limit int) ([]broker.Record, e
 		select {
 		case <-appended:
 		case <-s.lost:
-			return nil, ErrSessionOver
+			return nil, broker.ErrSessionOver
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -87,7 +88,7 @@ func (s *localSession) Fetch(ctx context.Context, limit int) ([]broker.Record, e
 }
 
 // takeNow takes an equal share of each partition first, then fills up from any partition.
-func (s *localSession) takeNow(limit int) ([]broker.Record, <-chan struct{}) {
+func (s *session) takeNow(limit int) ([]broker.Record, <-chan struct{}) {
 	t := s.topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +110,7 @@ func (s *localSession) takeNow(limit int) ([]broker.Record, <-chan struct{}) {
 }
 
 // Commit stores the next offsets unless a newer generation stands.
-func (s *localSession) Commit(ctx context.Context, next map[int]int64) error {
+func (s *session) Commit(ctx context.Context, next map[int]int64) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
@@ -117,7 +118,7 @@ func (s *localSession) Commit(ctx context.Context, next map[int]int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.returned.Load() || s.gen != t.gen {
-		return fmt.Errorf("commit: %w", ErrSessionOver)
+		return fmt.Errorf("commit: %w", broker.ErrSessionOver)
 	}
 	for p := range next {
 		if !slices.Contains(s.partitions, p) {

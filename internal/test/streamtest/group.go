@@ -1,4 +1,4 @@
-package stream
+package streamtest
 
 import (
 	"context"
@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// localMember is one call of Consume. It waits for a generation, or has a session.
-type localMember struct {
+// member is one call of Consume. It waits for a generation, or has a session.
+type member struct {
 	waiting  bool
-	sessions chan *localSession // holds the session of the newest generation
-	session  *localSession
+	sessions chan *session // holds the session of the newest generation
+	session  *session
 }
 
 // join adds a member, which ends the others' sessions.
-func (t *localTopic) join() *localMember {
+func (t *topic) join() *member {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m := &localMember{sessions: make(chan *localSession, 1)}
+	m := &member{sessions: make(chan *session, 1)}
 	t.waitForGeneration(m)
 	return m
 }
 
 // awaitSession returns the member's next session. It is called after fn of the last session has returned.
-func (t *localTopic) awaitSession(ctx context.Context, m *localMember) (*localSession, error) {
+func (t *topic) awaitSession(ctx context.Context, m *member) (*session, error) {
 	t.mu.Lock()
 	if !m.waiting && len(m.sessions) == 0 {
 		t.waitForGeneration(m)
@@ -38,7 +38,7 @@ func (t *localTopic) awaitSession(ctx context.Context, m *localMember) (*localSe
 }
 
 // waitForGeneration makes the member wait for the next generation; mu is held.
-func (t *localTopic) waitForGeneration(m *localMember) {
+func (t *topic) waitForGeneration(m *member) {
 	if !slices.Contains(t.members, m) {
 		t.members = append(t.members, m)
 	}
@@ -47,18 +47,18 @@ func (t *localTopic) waitForGeneration(m *localMember) {
 }
 
 // leave removes the member; the others share its partitions at once.
-func (t *localTopic) leave(m *localMember) {
+func (t *topic) leave(m *member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if m.session != nil {
 		m.session.lose()
 	}
-	t.members = slices.DeleteFunc(t.members, func(x *localMember) bool { return x == m })
+	t.members = slices.DeleteFunc(t.members, func(x *member) bool { return x == m })
 	t.rebalance()
 }
 
 // rebalance ends all sessions and, when every member waits, begins the next generation; mu is held.
-func (t *localTopic) rebalance() {
+func (t *topic) rebalance() {
 	busy := false
 	for _, m := range t.members {
 		if m.session != nil {
@@ -75,25 +75,25 @@ func (t *localTopic) rebalance() {
 }
 
 // beginWithoutBusy begins the next generation without the members whose fn has not returned.
-func (t *localTopic) beginWithoutBusy() {
+func (t *topic) beginWithoutBusy() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.rebalanceTimer == nil {
 		return
 	}
-	t.members = slices.DeleteFunc(t.members, func(m *localMember) bool { return !m.waiting })
+	t.members = slices.DeleteFunc(t.members, func(m *member) bool { return !m.waiting })
 	t.beginGeneration()
 }
 
 // beginGeneration shares the partitions among the members; mu is held.
-func (t *localTopic) beginGeneration() {
+func (t *topic) beginGeneration() {
 	if t.rebalanceTimer != nil {
 		t.rebalanceTimer.Stop()
 		t.rebalanceTimer = nil
 	}
 	t.gen++
 	for i, m := range t.members {
-		s := &localSession{topic: t, gen: t.gen, lost: make(chan struct{}), next: map[int]int64{}}
+		s := &session{topic: t, gen: t.gen, lost: make(chan struct{}), next: map[int]int64{}}
 		for p := i; p < len(t.logs); p += len(t.members) {
 			s.partitions = append(s.partitions, p)
 			s.next[p] = t.logs[p].committed

@@ -1,4 +1,0 @@
-package stream
-
-// Append appends a message without encoding.
-func (l *Local) Append(topic string, value []byte) error { return l.append(topic, nil, value, "") }
