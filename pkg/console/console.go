@@ -54,12 +54,13 @@ type Console struct {
 	cfg    Config
 	store  *store.Store
 	views  views.Views
-	index  *index.Index
+	index  *index.Index // nil: none
 	client *schedule.Client
 	pace   *pace
 }
 
-// New makes a console on open servers. It is for our own wiring; services get theirs from Client.Console.
+// New makes a console on open servers; without an index, x is nil. It is for our own wiring; services get theirs from
+// Client.Console.
 func New(cfg Config, st *store.Store, x *index.Index, client *schedule.Client) *Console {
 	cfg.Actor = cmp.Or(cfg.Actor, serviceActor())
 	return &Console{cfg: cfg, store: st, views: views.Views{Store: st}, index: x, client: client, pace: &pace{}}

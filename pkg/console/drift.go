@@ -44,6 +44,9 @@ var farFuture = time.UnixMilli(math.MaxInt64) // after every run time, even of a
 // daemon repairs. Tasks that are written and fired meanwhile make short-lived differences. So a difference counts only if it
 // still exists two seconds later, for a row of the same version.
 func (c *Console) Drift(ctx context.Context) (Drift, error) {
+	if c.index == nil {
+		return Drift{}, errNoIndex
+	}
 	layout, err := c.store.Layout(ctx)
 	if err != nil {
 		return Drift{}, err

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/store"
 )
 
@@ -52,7 +51,7 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 		return Frame{}, err
 	}
 	shards, err := c.indexShards(ctx)
-	if err != nil && !index.Away(err) {
+	if err != nil && !indexAway(err) {
 		return Frame{}, err
 	}
 	f := Frame{

@@ -108,7 +108,7 @@ func (c *Console) awaitPolled(ctx context.Context, from, n int) error {
 		if err != nil {
 			return err
 		}
-		shards, err := c.index.Shards(ctx, n)
+		shards, err := c.readShards(ctx, n)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -61,6 +62,19 @@ func (c *Console) indexShards(ctx context.Context) ([]index.Shard, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.readShards(ctx, n)
+}
+
+var errNoIndex = errors.New("this process has no index")
+
+// indexAway reports whether an error says that Redis is away, or that there is none.
+func indexAway(err error) bool { return errors.Is(err, errNoIndex) || index.Away(err) }
+
+// readShards reads the figures of the first n shards.
+func (c *Console) readShards(ctx context.Context, n int) ([]index.Shard, error) {
+	if c.index == nil {
+		return nil, errNoIndex
+	}
 	return c.index.Shards(ctx, n)
 }
 
@@ -110,6 +124,9 @@ func (c *Console) Rebuild(ctx context.Context, shards []int, progress func(done 
 	if err := c.checkShards(ctx, shards); err != nil {
 		return err
 	}
+	if _, err := c.rebuilt(ctx, shards); err != nil {
+		return err
+	}
 	err := c.inTx(ctx, func(_ *sqlx.Tx, changes *ledger.Tx) error {
 		changes.Note(event(changes, task.EventRebuild, ShardNames(shards)))
 		return nil
@@ -153,7 +170,7 @@ func (c *Console) checkShards(ctx context.Context, shards []int) error {
 
 // rebuilt counts the finished steps.
 func (c *Console) rebuilt(ctx context.Context, shards []int) (int, error) {
-	all, err := c.index.Shards(ctx, slices.Max(shards)+1)
+	all, err := c.readShards(ctx, slices.Max(shards)+1)
 	if err != nil {
 		return 0, err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -75,7 +74,7 @@ type AuditSource struct {
 // returns what MySQL alone tells, and the error.
 func (c *Console) Verify(ctx context.Context) (Verified, error) {
 	drift, away := c.Drift(ctx)
-	if away != nil && !index.Away(away) {
+	if away != nil && !indexAway(away) {
 		return nil, away
 	}
 	overdue, err := c.store.Overdue(ctx, c.cfg.Grace)

@@ -11,7 +11,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// A pipeline's console knows its queues and rows. An index is away to it.
+// A pipeline's console knows its queues and rows. It has no index.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {

@@ -23,7 +23,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/dsn"
-	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/store"
@@ -225,12 +224,12 @@ func (p *Pipeline) open(ctx context.Context) error {
 func (p *Pipeline) DB() *sqlx.DB { return p.store.DB() }
 
 // Console returns operators' view of the pipeline and their changes of it, for the service's own pages and tools. Changes by it
-// have the actor service@host in the history; Console.As gives another one. It knows the queues of Config.Queues. To it the
-// index, which there is none of, is a Redis that is away.
+// have the actor service@host in the history; Console.As gives another one. It knows the queues of Config.Queues. What it
+// says of an index is an error: there is none.
 func (p *Pipeline) Console() *console.Console {
 	return console.New(console.Config{
 		Namespace: p.cfg.Namespace, Queues: p.cfg.Queues, Limits: p.cfg.Limits, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
-	}, p.store, index.Absent(), p.Client)
+	}, p.store, nil, p.Client)
 }
 
 // ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends; empty on SQLite.
