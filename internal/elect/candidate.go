@@ -25,23 +25,6 @@ const (
 // errPlaceLost says that the place in the queue is lost, or is not the first.
 var errPlaceLost = errors.New("the place in the queue is gone")
 
-// place is one candidate's place in the queue for one name. Its methods are called by one goroutine at a time, except
-// connected.
-type place interface {
-	// enter gives up any earlier place and takes the last one. It tries until it succeeds, is refused, or ctx is done.
-	enter(ctx context.Context) error
-	// await returns nil when the place is first, errPlaceLost when it is lost, or ctx's error.
-	await(ctx context.Context) error
-	// first asks the server whether the place exists and is the first.
-	first(ctx context.Context) (bool, error)
-	// awaitLoss returns when the place is known to be lost, or ctx is done.
-	awaitLoss(ctx context.Context)
-	// connected reports whether a loss of the place would be noticed now.
-	connected() bool
-	// leave gives the place up. After an error the place will vanish by itself.
-	leave(ctx context.Context) error
-}
-
 // candidate is one Lead call. Its fields belong to run's goroutine.
 type candidate struct {
 	cfg    Config
@@ -49,7 +32,7 @@ type candidate struct {
 	log    *slog.Logger
 	name   string
 	fn     leadFunc
-	place  place
+	place  *node
 
 	term     *Term // the last term started, perhaps placeless or over; nil before the first
 	failures int   // resignations in a row

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -94,82 +93,3 @@ func (c Config) Validate() error {
 
 // leadFunc is the caller's function, which does the leader's work.
 type leadFunc = func(ctx context.Context, term *Term) error
-
-// elector is ZooKeeper without the queue.
-type elector struct {
-	cfg    Config
-	epochs Epochs
-	open   func(name string, log *slog.Logger) place
-
-	closing context.Context //nolint:containedctx // done once Close was called
-	close   context.CancelFunc
-	leads   sync.WaitGroup
-
-	mu     sync.Mutex
-	names  map[string]bool
-	closed bool
-}
-
-func newElector(cfg Config, epochs Epochs, open func(string, *slog.Logger) place) *elector {
-	closing, cancel := context.WithCancel(context.Background())
-	return &elector{
-		cfg: cfg, epochs: epochs, open: open,
-		closing: closing, close: cancel, names: map[string]bool{},
-	}
-}
-
-// Lead is a candidate for name until ctx is done or the elector is closed. It calls fn once per term. fn's context ends
-// when its term must stop; losing ZooKeeper alone doesn't end it. Lead waits for fn to return before it starts the next
-// term and before it returns itself, so fn must honour its context. An fn that returns during its term resigns.
-//
-// Lead returns nil when it was stopped, even if Close was called before it; ErrCandidate if this elector already has a
-// candidate for name; and an error if name can't be a znode's, or if the servers refuse the candidate, which is
-// permanent.
-func (e *elector) Lead(ctx context.Context, name string, fn func(ctx context.Context, term *Term) error) error {
-	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
-		return fmt.Errorf("lead %q: not a name for a znode", name)
-	}
-	if open, err := e.register(name); err != nil || !open {
-		return err
-	}
-	defer e.unregister(name)
-
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(e.closing, cancel)()
-
-	log := e.cfg.Logger.With("kind", name)
-	c := &candidate{cfg: e.cfg, epochs: e.epochs, log: log, name: name, fn: fn, place: e.open(name, log)}
-	return c.run(ctx)
-}
-
-// register records the candidate; open is false after Close.
-func (e *elector) register(name string) (open bool, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.closed:
-		return false, nil
-	case e.names[name]:
-		return false, fmt.Errorf("lead %q: %w", name, ErrCandidate)
-	}
-	e.names[name] = true
-	e.leads.Add(1)
-	return true, nil
-}
-
-func (e *elector) unregister(name string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.names, name)
-	e.leads.Done()
-}
-
-// stop ends every Lead and waits for them.
-func (e *elector) stop() {
-	e.mu.Lock()
-	e.closed = true
-	e.mu.Unlock()
-	e.close()
-	e.leads.Wait()
-}

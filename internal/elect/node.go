@@ -19,10 +19,10 @@ import (
 // sequenceLen is the number of digits that ZooKeeper appends.
 const sequenceLen = 10
 
-// node is a place kept by a protected ephemeral sequential znode: _c_<guid>-n-<sequence>. The candidate keeps its guid,
-// so that it finds and removes nodes of creates with an unknown outcome. (The client's own
-// CreateProtectedEphemeralSequential draws a guid that its caller can't see, and may return an error after it made a
-// node.)
+// node is one candidate's place in the queue for one name: a protected ephemeral sequential znode: _c_<guid>-n-<sequence>.
+// The candidate keeps its guid, so that it finds and removes nodes of creates with an unknown outcome. (The client's own
+// CreateProtectedEphemeralSequential draws a guid that its caller can't see, and may return an error after it made a node.)
+// Its methods are called by one goroutine at a time, except connected.
 type node struct {
 	session *session
 	log     *slog.Logger
@@ -40,6 +40,7 @@ func newNode(s *session, root, name string, log *slog.Logger) *node {
 	return &node{session: s, log: log, dir: root + "/" + name, mark: "_c_" + hex.EncodeToString(guid[:]) + "-"}
 }
 
+// enter gives up any earlier place and takes the last one. It tries until it succeeds, is refused, or ctx is done.
 func (n *node) enter(ctx context.Context) error {
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		if _, err := n.session.ready(ctx); err != nil {
@@ -158,7 +159,8 @@ func sequence(child string) (int64, bool) {
 	return number, err == nil
 }
 
-// await watches only the candidate ahead, so that a leader's end wakes one candidate and not all.
+// await returns nil when the place is first, errPlaceLost when it is lost, or ctx's error. It watches only the candidate
+// ahead, so that a leader's end wakes one candidate and not all.
 func (n *node) await(ctx context.Context) error {
 	for {
 		id, up, changed := n.session.now()
@@ -230,7 +232,8 @@ func (n *node) watch(ctx context.Context, path string) (<-chan zk.Event, error) 
 	})
 }
 
-// first asks a server, after a sync with the ensemble's leader. It waits for a connection.
+// first asks a server whether the place exists and is the first, after a sync with the ensemble's leader. It waits for a
+// connection.
 func (n *node) first(ctx context.Context) (bool, error) {
 	for {
 		if id, err := n.session.ready(ctx); err != nil {
@@ -257,7 +260,8 @@ func (n *node) isFirst(ctx context.Context) (bool, error) {
 	return err == nil && ahead == "", err
 }
 
-// awaitLoss watches the node itself: its session may end, and an operator may delete it.
+// awaitLoss returns when the place is known to be lost, or ctx is done. It watches the node itself: its session may end, and
+// an operator may delete it.
 func (n *node) awaitLoss(ctx context.Context) {
 	for ctx.Err() == nil {
 		id, up, changed := n.session.now()
@@ -280,6 +284,7 @@ func (n *node) awaitLoss(ctx context.Context) {
 	}
 }
 
+// connected reports whether a loss of the place would be noticed now.
 func (n *node) connected() bool {
 	id, up, _ := n.session.now()
 	return up && id == n.owner

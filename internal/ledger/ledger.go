@@ -2,11 +2,7 @@ package ledger
 
 import (
 	"context"
-	"log/slog"
 	"sync"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/duetime/duetime/internal/indexwriter"
 	"github.com/duetime/duetime/internal/recurrence"
@@ -25,15 +21,8 @@ type Store interface {
 	WriteAutocommit(ctx context.Context, c task.Change) error
 }
 
-// Config tunes a Ledger. Every field but Metrics must be set.
-type Config struct {
-	MaxTries   int           // of a transaction
-	CallerWait time.Duration // how long a caller waits for its put
-	PutTimeout time.Duration // of one call to the index
-	Backlog    int           // ids that may wait for compensation; further ids are dropped
-	Logger     *slog.Logger
-	Metrics    prometheus.Registerer // nil: none
-}
+// Config tunes what follows a commit.
+type Config = indexwriter.Config
 
 // Ledger commits changes of tasks, and does what follows a commit. It is safe for concurrent use.
 type Ledger struct {
@@ -45,14 +34,13 @@ type Ledger struct {
 	working  sync.WaitGroup
 }
 
-// Start makes a ledger, and begins to write what its transactions leave behind. After the end of ctx the calls of what is left fail.
-func Start(ctx context.Context, cfg Config, store Store, index indexwriter.Index, compensator indexwriter.Compensator) *Ledger {
+// Start makes a ledger that runs a transaction at most maxTries times, and begins to write what its transactions leave behind. After
+// the end of ctx the calls of what is left fail.
+func Start(ctx context.Context, maxTries int, cfg Config, store Store, index indexwriter.Index, compensator indexwriter.Compensator) *Ledger {
 	l := &Ledger{
-		store: store, maxTries: cfg.MaxTries, history: newHistory(cfg, store),
-		ticks: recurrence.NewMetrics(cfg.Metrics, recurrence.TicksTotal),
-		writer: indexwriter.New(indexwriter.Config{
-			CallerWait: cfg.CallerWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog, Logger: cfg.Logger, Metrics: cfg.Metrics,
-		}, index, compensator),
+		store: store, maxTries: maxTries, history: newHistory(cfg, store),
+		ticks:  recurrence.NewMetrics(cfg.Metrics, recurrence.TicksTotal),
+		writer: indexwriter.New(cfg, index, compensator),
 	}
 	l.working.Go(func() { l.writer.Run(ctx) })
 	l.working.Go(func() { l.history.lines.Run(ctx) })

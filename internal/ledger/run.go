@@ -13,7 +13,7 @@ import (
 )
 
 // Run runs fn in a transaction at READ COMMITTED, commits, and follows. fn returns the list of what it did, also with an error. After a
-// deadlock or a lock wait Run runs fn again, in a new transaction, up to Config.MaxTries times; task.ErrRunning comes out at once: its
+// deadlock or a lock wait Run runs fn again, in a new transaction, up to maxTries times; task.ErrRunning comes out at once: its
 // try has waited for the lock already. Run returns nil exactly if the transaction committed. An error or a panic of fn rolls back.
 // After ErrCommitUnknown, also that of fn, the transaction may have committed.
 func (l *Ledger) Run(ctx context.Context, fn func(began *sqlx.Tx) (*Tx, error)) error {

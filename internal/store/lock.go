@@ -14,6 +14,7 @@ import (
 // Lock reads the rows of these ids in id order and locks each until the transaction ends. It waits for other holders up
 // to the session's lock wait. Its result lacks missing rows.
 func (s *Store) Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error) {
+	ids = sorted(ids)
 	tasks, err := s.byID(ctx, q, ids, s.dialect.ForUpdate())
 	if err == nil && len(tasks) < len(ids) {
 		err = s.checkPrimary(ctx, q)

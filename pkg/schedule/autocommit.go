@@ -147,7 +147,7 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 	outs := make([]answer, len(asked))
 	err := c.ledger.RunOnce(ctx, func(began *sqlx.Tx) (*ledger.Tx, error) {
 		tx := ledger.NewTx(began, c.store, c.cfg.Actor)
-		rows, now, err := c.store.LockFree(ctx, began, inLockOrder(ids))
+		rows, now, err := c.store.LockFree(ctx, began, ids)
 		if err != nil {
 			return tx, err
 		}

@@ -116,9 +116,8 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	cfg = cfg.withDefaults()
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Client{cfg: cfg, store: store, index: index, tracer: cfg.Tracer.Tracer(tracerName), cancel: stop}
-	c.ledger = ledger.Start(ctx, ledger.Config{
-		MaxTries: cfg.MaxTries, CallerWait: cfg.IndexWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog,
-		Logger: cfg.Logger, Metrics: cfg.Metrics,
+	c.ledger = ledger.Start(ctx, cfg.MaxTries, ledger.Config{
+		CallerWait: cfg.IndexWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog, Logger: cfg.Logger, Metrics: cfg.Metrics,
 	}, store, index, compensator)
 	c.inserts = batcher.New(batcher.Config[task.Spec]{Calls: concurrentInserts, Items: maxRowsPerStatement}, c.insertRows)
 	c.changes = batcher.New(batcher.Config[change]{Calls: concurrentChanges, Items: maxRowsPerStatement}, c.changeRows)

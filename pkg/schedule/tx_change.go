@@ -3,7 +3,6 @@ package schedule
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -132,7 +131,7 @@ func (t *Tx) lock(ctx context.Context, verb string, ids []task.ID) ([]task.Task,
 	if err := t.checkUsable(ctx); err != nil {
 		return nil, err
 	}
-	locked, err := t.rows.Lock(ctx, t.db, inLockOrder(ids))
+	locked, err := t.rows.Lock(ctx, t.db, ids)
 	if err != nil {
 		return nil, t.ledger.Fail(fmt.Errorf("%s %s: lock: %w", verb, idsText(ids), ledger.AsRunning(err)))
 	}
@@ -198,13 +197,6 @@ func checkCount(n int) error {
 		return &task.FieldError{Field: "tasks", Problem: fmt.Sprintf("must be at most %d in one call", task.MaxPerCall)}
 	}
 	return nil
-}
-
-// inLockOrder returns each id once, in the order in which all transactions lock.
-func inLockOrder(ids []task.ID) []task.ID {
-	sorted := slices.Clone(ids)
-	slices.SortFunc(sorted, task.ID.Compare)
-	return slices.Compact(sorted)
 }
 
 func idsText(ids []task.ID) string {
