@@ -42,15 +42,14 @@ func TestChosen(t *testing.T) {
 	main := []string{
 		"duetime", "asynq", "river", "bullmq", "rabbitmq", "rocketmq-levels", "rocketmq-timers", "redisson", "jesque", "scan",
 	}
-	alternatives := []string{"zset", "buckets", "heap", "wheel-hashed", "wheel-hierarchical", "diskwheel"}
 	for _, c := range []struct {
 		what, work, systems string
 		want                []string
 	}{
-		{"all", "burst", "", append(main, alternatives...)},
-		{"all", "burst", "heap,river", []string{"river", "heap"}},
+		{"all", "burst", "", append(main, "zset")},
+		{"all", "burst", "zset,river", []string{"river", "zset"}},
 		{"all", "blocked", "", []string{"rabbitmq-ttl"}},
-		{"all", "move", "", []string{"duetime", "bullmq", "redisson", "scan", "zset", "buckets"}},
+		{"all", "move", "", []string{"duetime", "bullmq", "redisson", "scan", "zset"}},
 		{"all", "rebuild", "", []string{"duetime"}},
 		{"quick", "burst", "", []string{"duetime", "bullmq"}},
 		{"quick", "raw", "", []string{"raw"}},

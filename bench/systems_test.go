@@ -15,7 +15,6 @@ type system struct {
 
 	node      bool // its driver is bullmq/driver.mjs
 	java      bool // its driver is in java
-	inProcess bool // scheduling and working happen in one process, in its memory
 	ownRows   bool // it writes its rows itself, so none is made for it
 	paces     bool // jobs due one after the other are handed over just in time, so that making them takes as long
 	fixed     bool // it knows some fixed delays only, so jobs due at one instant are handed over just in time, too
@@ -102,19 +101,5 @@ var systems = []system{
 	{
 		name: "zset", title: "ZSET, polled", redis: true, spare: true, moves: true, stands: true,
 		settings: "ZRANGEBYSCORE each 50 ms, ZREM by the handler",
-	},
-	{
-		name: "buckets", title: "bucket ticker", redis: true, spare: true, moves: true, stands: true,
-		settings: "16 ZSETs with a ticker of 10 ms each, and a ready list",
-	},
-	{name: "heap", title: "min-heap in memory", inProcess: true, spare: true, settings: "a timer for the first"},
-	{name: "wheel-hashed", title: "hashed wheel in memory", inProcess: true, spare: true, settings: "65,536 slots of 1 ms"},
-	{
-		name: "wheel-hierarchical", title: "hierarchical wheel in memory", inProcess: true, spare: true,
-		settings: "six levels of 256 slots, ticks of 1 ms",
-	},
-	{
-		name: "diskwheel", title: "wheel with hourly files", inProcess: true, spare: true,
-		settings: "four files an hour, sharded by id, flushed at each call; what ran is noted each second",
 	},
 }

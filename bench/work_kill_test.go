@@ -63,10 +63,7 @@ func (w *world) killed(n int64) (jobs, float64) {
 // restart runs the worker again.
 func (w *world) restart() {
 	w.Helper()
-	w.worker = w.start(w.role("work"))
-	if w.system.inProcess {
-		w.producer = w.worker
-	}
+	w.worker = w.start("work")
 	w.worker.must(w, protocol.Request{Op: "work", Effect: true})
 }
 

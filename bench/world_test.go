@@ -79,7 +79,7 @@ func (b *bench) open(t testing.TB, s system, o options) *world {
 	if ours(s) {
 		w.deploy()
 	}
-	w.producer = w.start(w.role("produce"))
+	w.producer = w.start("produce")
 	return w
 }
 
@@ -171,14 +171,6 @@ func (w *world) deploy() {
 	w.deployment.Migrate(w)
 }
 
-// role is both for a system whose jobs are made and run in one process.
-func (w *world) role(role string) string {
-	if w.system.inProcess {
-		return "both"
-	}
-	return role
-}
-
 // start runs a process of the system.
 func (w *world) start(role string) *driver {
 	w.Helper()
@@ -212,14 +204,8 @@ func (w *world) work(effect bool) {
 	w.running()
 	if w.worker != nil {
 		w.worker.stop(w)
-		if w.system.inProcess {
-			w.producer = w.start("both")
-		}
 	}
-	w.worker = w.producer
-	if !w.system.inProcess {
-		w.worker = w.start("work")
-	}
+	w.worker = w.start("work")
 	w.effect = effect
 	w.worker.must(w, protocol.Request{Op: "work", Effect: effect})
 	w.warm()

@@ -9,11 +9,7 @@ import (
 
 	_ "github.com/go-sql-driver/mysql" // the effects' database
 
-	"github.com/duetime/duetime/bench/alternative/bucketticker"
-	"github.com/duetime/duetime/bench/alternative/diskwheel"
-	"github.com/duetime/duetime/bench/alternative/heap"
 	"github.com/duetime/duetime/bench/alternative/scan"
-	"github.com/duetime/duetime/bench/alternative/wheel"
 	"github.com/duetime/duetime/bench/alternative/zset"
 	"github.com/duetime/duetime/bench/queue"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -37,37 +33,26 @@ func TestEachJobRunsOnceAndNeverEarly(t *testing.T) {
 	tests := []struct {
 		name  string
 		open  opener
-		alone bool // one process makes and works
-		fixed bool // jobs can't be moved
 		table bool // writes bench_tasks by itself
 	}{
 		{name: "scan", open: scan.Open, table: true},
-		{name: "heap", open: heap.Open, alone: true},
-		{name: "wheel", open: wheel.OpenHashed, alone: true},
-		{name: "wheels", open: wheel.OpenHierarchical, alone: true},
 		{name: "zset", open: zset.Open},
-		{name: "buckets", open: bucketticker.Open},
-		{name: "disk-wheel", open: diskwheel.Open, alone: true, fixed: true},
 	}
 	for _, test := range tests {
 		for _, mode := range []string{"empty", "effect"} {
 			t.Run(test.name+"/"+mode, func(t *testing.T) {
 				w := newWorld(t)
 				w.insert = !test.table
-				producer := w.open(test.open)
-				worker := producer
-				if !test.alone {
-					worker = w.open(test.open)
-				}
+				producer, worker := w.open(test.open), w.open(test.open)
 				effects := queue.NewEffects(nil)
 				if mode == "effect" {
 					effects = queue.NewEffects(w.db)
 				}
 				stop := w.work(worker, effects)
-				n := w.make(producer, !test.fixed)
-				pipelinetest.Await(t, "all jobs", func() bool { _, done, _ := effects.Seen(); return done >= n })
+				w.make(producer)
+				pipelinetest.Await(t, "all jobs", func() bool { _, done, _ := effects.Seen(); return done >= total })
 				stop()
-				w.check(effects, n)
+				w.check(effects)
 			})
 		}
 	}
@@ -127,8 +112,8 @@ func (w *world) work(q queue.Queue, e *queue.Effects) (stop func()) {
 	}
 }
 
-// make schedules the jobs, moves the far ones where the queue can, and tells how many will run.
-func (w *world) make(q queue.Queue, moves bool) int64 {
+// make schedules the jobs, and moves the far ones.
+func (w *world) make(q queue.Queue) {
 	w.t.Helper()
 	now := time.Now()
 	var jobs []queue.Job
@@ -146,21 +131,17 @@ func (w *world) make(q queue.Queue, moves bool) int64 {
 		}
 	}
 	pipelinetest.Must(w.t, q.Schedule(w.t.Context(), jobs))
-	if !moves {
-		return pending + late
-	}
 	for _, j := range jobs[pending+late:] {
 		j.Due = now.Add(pending * step).UnixMicro()
 		pipelinetest.Must(w.t, q.(queue.Mover).Move(w.t.Context(), j))
 	}
-	return total
 }
 
-// check wants one mark and, with effects, one meal for each of the first n jobs, and nothing for the others.
-func (w *world) check(e *queue.Effects, n int64) {
+// check wants one mark and, with effects, one meal for each job.
+func (w *world) check(e *queue.Effects) {
 	w.t.Helper()
-	if started, done, last := e.Seen(); started != n || done != n || last == 0 {
-		w.t.Errorf("%d started, %d done, the last at %d; want %d", started, done, last, n)
+	if started, done, last := e.Seen(); started != total || done != total || last == 0 {
+		w.t.Errorf("%d started, %d done, the last at %d; want %d", started, done, last, total)
 	}
 	runs := map[int64]int{}
 	for _, m := range e.Marks() {
@@ -169,73 +150,24 @@ func (w *world) check(e *queue.Effects, n int64) {
 			w.t.Errorf("job %d ran from %d to %d µs after its due time", m.ID, m.Start, m.Done)
 		}
 	}
-	for id := range n {
+	for id := range int64(total) {
 		if runs[id] != 1 {
 			w.t.Errorf("job %d ran %d times", id, runs[id])
 		}
 	}
 	if e.Real() {
-		w.checkMeals(n)
+		w.checkMeals()
 	}
 }
 
-func (w *world) checkMeals(n int64) {
+func (w *world) checkMeals() {
 	w.t.Helper()
 	var once, marked int64
-	row := w.db.QueryRowContext(w.t.Context(), `SELECT SUM(meals = 1 AND id < ?) - SUM(meals <> 0 AND id >= ?) - SUM(meals > 1) FROM bench_pets`, n, n)
+	row := w.db.QueryRowContext(w.t.Context(), `SELECT SUM(meals = 1 AND id < ?) - SUM(meals <> 0 AND id >= ?) - SUM(meals > 1) FROM bench_pets`, total, total)
 	pipelinetest.Must(w.t, row.Scan(&once))
 	row = w.db.QueryRowContext(w.t.Context(), `SELECT COUNT(*) FROM bench_tasks WHERE state = 1`)
 	pipelinetest.Must(w.t, row.Scan(&marked))
-	if once != n || marked != n {
-		w.t.Errorf("%d fed once, %d marked done; want %d", once, marked, n)
-	}
-}
-
-// A process that is killed leaves the files behind and closes nothing.
-func TestDiskWheelRunsWhatAnAbandonedProcessAcknowledged(t *testing.T) {
-	t.Parallel()
-	w := &world{t: t, env: queue.Env{Dir: t.TempDir(), Workers: workers}}
-	abandoned, err := diskwheel.Open(t.Context(), w.env)
-	pipelinetest.Must(t, err)
-	n := w.schedule(abandoned)
-
-	effects := queue.NewEffects(nil)
-	q, err := diskwheel.Open(t.Context(), w.env)
-	pipelinetest.Must(t, err)
-	stop := w.work(q, effects)
-	pipelinetest.Await(t, "all jobs", func() bool { _, done, _ := effects.Seen(); return done >= n })
-	stop()
-	w.check(effects, n)
-	pipelinetest.Must(t, q.Close())
-	pipelinetest.Must(t, abandoned.Close()) // its files, for this process has to go on
-
-	w.checkNothingLeft(n)
-}
-
-// schedule makes jobs due soon, and a far one.
-func (w *world) schedule(q queue.Queue) int64 {
-	w.t.Helper()
-	const n = 200
-	soon := time.Now().Add(time.Second)
-	jobs := []queue.Job{{ID: n + 1, Due: soon.Add(3 * time.Hour).UnixMicro()}}
-	for i := range int64(n) {
-		jobs = append(jobs, queue.Job{ID: i, Due: soon.UnixMicro() + i})
-	}
-	pipelinetest.Must(w.t, q.Schedule(w.t.Context(), jobs))
-	return n
-}
-
-// checkNothingLeft opens the folder again: what was noted as run before the close does not run again, while a new job
-// of the same hour does.
-func (w *world) checkNothingLeft(n int64) {
-	w.t.Helper()
-	effects := queue.NewEffects(nil)
-	q := w.open(diskwheel.Open)
-	pipelinetest.Must(w.t, q.Schedule(w.t.Context(), []queue.Job{{ID: n + 2, Due: time.Now().UnixMicro()}}))
-	stop := w.work(q, effects)
-	pipelinetest.Await(w.t, "the new job", func() bool { _, done, _ := effects.Seen(); return done > 0 })
-	stop()
-	if marks := effects.Marks(); len(marks) != 1 || marks[0].ID != n+2 {
-		w.t.Errorf("ran %v, want only job %d", marks, n+2)
+	if once != total || marked != total {
+		w.t.Errorf("%d fed once, %d marked done; want %d", once, marked, total)
 	}
 }

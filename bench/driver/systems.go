@@ -3,11 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/duetime/duetime/bench/alternative/bucketticker"
-	"github.com/duetime/duetime/bench/alternative/diskwheel"
-	"github.com/duetime/duetime/bench/alternative/heap"
 	"github.com/duetime/duetime/bench/alternative/scan"
-	"github.com/duetime/duetime/bench/alternative/wheel"
 	"github.com/duetime/duetime/bench/alternative/zset"
 	"github.com/duetime/duetime/bench/duetime"
 	"github.com/duetime/duetime/bench/peer/asynq"
@@ -26,11 +22,6 @@ var systems = map[string]func(ctx context.Context, env queue.Env) (queue.Queue, 
 	"rabbitmq":       rabbitmq.Open,
 	"rabbitmq-ttl":   rabbitmq.OpenTTL,
 
-	"scan":               scan.Open,
-	"heap":               heap.Open,
-	"wheel-hashed":       wheel.OpenHashed,
-	"wheel-hierarchical": wheel.OpenHierarchical,
-	"zset":               zset.Open,
-	"buckets":            bucketticker.Open,
-	"diskwheel":          diskwheel.Open,
+	"scan": scan.Open,
+	"zset": zset.Open,
 }

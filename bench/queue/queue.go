@@ -66,7 +66,7 @@ type Lagger interface {
 // Env says where the servers are, and what is asked of this process. An address is empty where its server does not run.
 type Env struct {
 	System   string `json:"system"` // its name in the table
-	Role     string `json:"role"`   // produce, work, or both
+	Role     string `json:"role"`   // produce or work
 	Dir      string `json:"dir"`    // a folder of its own on disk
 	MySQL    string `json:"mysql"`  // DSN of go-sql-driver/mysql
 	Redis    string `json:"redis"`  // host:port
