@@ -13,14 +13,14 @@ type system struct {
 	redis, postgres, rabbitmq, rocketmq bool   // the servers that it needs beside MySQL
 	redisHz                             string // how often Redis looks after waiting clients in a second; empty is its default, 10
 
-	node      bool // its driver is bullmq/driver.mjs
-	java      bool // its driver is in java
-	ownRows   bool // it writes its rows itself, so none is made for it
-	paces     bool // jobs due one after the other are handed over just in time, so that making them takes as long
-	fixed     bool // it knows some fixed delays only, so jobs due at one instant are handed over just in time, too
-	lagOnly   bool // of the works with effects it only has the lag measured
-	once      bool // it has one run of each work
-	spare     bool // further runs only as far as the time allows
+	node    bool // its driver is bullmq/driver.mjs
+	java    bool // its driver is in java
+	ownRows bool // it writes its rows itself, so none is made for it
+	paces   bool // jobs due one after the other are handed over just in time, so that making them takes as long
+	fixed   bool // it knows some fixed delays only, so jobs due at one instant are handed over just in time, too
+	lagOnly bool // of the works with effects it only has the lag measured
+	once    bool // it has one run of each work
+	spare   bool // further runs only as far as the time allows
 
 	// ahead is the least time before the first due time at which jobs are made: where it says that jobs made later may
 	// be late, they are made earlier.
