@@ -1,25 +1,33 @@
 package pipelinetest
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"strings"
+	"net"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 )
 
 // ToxicProxy stands between clients and one server and misbehaves as told. Faults add up until Heal. Methods end the
 // test on an error and may be called from the test's goroutine only.
 type ToxicProxy struct {
-	t    testing.TB
-	addr string
-	tp   *toxiproxy.Proxy
+	t       testing.TB
+	addr    string
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	upstream string
+	listener net.Listener // nil: new connections are refused
+	links    map[*proxyLink]bool
+	faults   proxyFaults
+}
+
+// proxyFaults is what the proxy does to what comes through.
+type proxyFaults struct {
+	cut     [2]bool // by direction: it is swallowed
+	latency time.Duration
+	reset   bool
 }
 
 // Proxy starts a proxy in front of upstream ("host:port") that is gone after the test. The upstream may be down.
@@ -33,10 +41,12 @@ func Proxy(t testing.TB, upstream string) *ToxicProxy {
 
 func proxyAt(t testing.TB, addr, upstream string) *ToxicProxy {
 	t.Helper()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	p := &ToxicProxy{t: t, addr: addr, tp: toxiproxy.NewProxy(server, addr, addr, upstream)}
-	p.listen(p.tp.Start)
-	t.Cleanup(p.tp.Stop)
+	p := &ToxicProxy{t: t, addr: addr, upstream: upstream, links: map[*proxyLink]bool{}}
+	p.listen()
+	t.Cleanup(func() {
+		p.Refuse()
+		p.running.Wait()
+	})
 	return p
 }
 
@@ -46,37 +56,32 @@ func (p *ToxicProxy) Addr() string { return p.addr }
 // Redirect leads new connections to another server, which may be down, and breaks those to the old one. Faults stay.
 func (p *ToxicProxy) Redirect(upstream string) {
 	p.t.Helper()
-	to := &toxiproxy.Proxy{Listen: p.addr, Upstream: upstream, Enabled: p.enabled()}
-	p.listen(func() error { return p.tp.Update(to) })
+	p.change(func() { p.upstream = upstream })
+	p.Reset()
 }
 
 // Cut makes the network swallow everything in both directions: connections stay open, new ones are accepted, nothing
 // comes through. The end of a connection does: one that its client closes ends at the server too. Heal breaks every
 // connection that was open during the cut.
 func (p *ToxicProxy) Cut() {
-	p.t.Helper()
 	p.CutUpstream()
 	p.CutDownstream()
 }
 
 // CutUpstream swallows what clients send: requests are lost, and so never carried out.
-func (p *ToxicProxy) CutUpstream() { p.t.Helper(); p.add("upstream", "timeout", `{"timeout":0}`) }
+func (p *ToxicProxy) CutUpstream() { p.change(func() { p.faults.cut[toServer] = true }) }
 
 // CutDownstream swallows what the server sends: requests are carried out and their answers are lost.
-func (p *ToxicProxy) CutDownstream() { p.t.Helper(); p.add("downstream", "timeout", `{"timeout":0}`) }
+func (p *ToxicProxy) CutDownstream() { p.change(func() { p.faults.cut[toClient] = true }) }
 
-// Latency delays what the server sends by d, in whole milliseconds.
-func (p *ToxicProxy) Latency(d time.Duration) {
-	p.t.Helper()
-	p.add("downstream", "latency", fmt.Sprintf(`{"latency":%d}`, d.Milliseconds()))
-}
+// Latency delays what the server sends.
+func (p *ToxicProxy) Latency(d time.Duration) { p.change(func() { p.faults.latency = d }) }
 
-// Reset breaks every open connection; new ones are served.
+// Reset breaks every open connection, also one that is not accepted yet; new ones are served.
 func (p *ToxicProxy) Reset() {
 	p.t.Helper()
-	if p.enabled() {
-		p.tp.Stop()
-		p.listen(p.tp.Start)
+	if p.refuse() {
+		p.listen()
 	}
 }
 
@@ -84,44 +89,72 @@ func (p *ToxicProxy) Reset() {
 // until Heal. The request is lost, and so never carried out.
 func (p *ToxicProxy) ResetPeer() {
 	p.t.Helper()
-	p.add("upstream", "reset_peer", `{"timeout":0}`)
+	p.change(func() { p.faults.reset = true })
 	p.Reset()
 }
 
 // Refuse breaks every open connection and refuses new ones until Heal.
-func (p *ToxicProxy) Refuse() { p.tp.Stop() }
+func (p *ToxicProxy) Refuse() { p.refuse() }
+
+// refuse is Refuse, and reports whether the proxy has listened.
+func (p *ToxicProxy) refuse() (listened bool) {
+	p.change(func() {
+		if listened = p.listener != nil; listened {
+			_ = p.listener.Close()
+			p.listener = nil
+		}
+		for l := range p.links {
+			l.end(false)
+		}
+	})
+	return listened
+}
 
 // Heal takes every fault away.
 func (p *ToxicProxy) Heal() {
 	p.t.Helper()
-	p.tp.Toxics.ResetToxics(context.Background())
-	if !p.enabled() {
-		p.listen(p.tp.Start)
+	refuses := false
+	p.change(func() {
+		for l := range p.links {
+			if l.cut {
+				l.end(false)
+			}
+		}
+		p.faults, refuses = proxyFaults{}, p.listener == nil
+	})
+	if refuses {
+		p.listen()
 	}
 }
 
-// listen runs start until the port can be had, which is reserved: but a process that is being forked holds whatever listened
+// change sets what becomes of connections. Those that are open during a cut are marked, for Heal.
+func (p *ToxicProxy) change(set func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	set()
+	for l := range p.links {
+		l.cut = l.cut || p.faults.cut[toServer] || p.faults.cut[toClient]
+	}
+}
+
+// listen tries until the port can be had, which is reserved: but a process that is being forked holds whatever listened
 // on it just before, until it has become another program.
-func (p *ToxicProxy) listen(start func() error) {
+func (p *ToxicProxy) listen() {
 	p.t.Helper()
-	err := start()
-	for deadline := time.Now().Add(10 * time.Second); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); err = start() {
+	l, err := net.Listen("tcp", p.addr)
+	for deadline := time.Now().Add(10 * time.Second); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
+		l, err = net.Listen("tcp", p.addr)
 	}
 	Must(p.t, err)
-}
-
-// enabled says whether the proxy listens.
-func (p *ToxicProxy) enabled() bool {
-	p.tp.Lock()
-	defer p.tp.Unlock()
-	return p.tp.Enabled
-}
-
-func (p *ToxicProxy) add(direction, kind, attributes string) {
-	p.t.Helper()
-	toxic := fmt.Sprintf(`{"stream":%q,"type":%q,"attributes":%s}`, direction, kind, attributes)
-	if _, err := p.tp.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
-		p.t.Fatalf("add %s to %s: %v", kind, direction, err)
-	}
+	p.change(func() { p.listener = l })
+	p.running.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.running.Go(func() { p.serve(l, client) })
+		}
+	})
 }

@@ -176,17 +176,10 @@ func Must(t testing.TB, err error) {
 // Option adds to what Main does.
 type Option func(*mainOptions)
 
-type mainOptions struct {
-	verify bool
-	ignore []goleak.Option
-}
+type mainOptions struct{ verify bool }
 
 // VerifyGoroutines makes Main fail the run if goroutines are left after the last test and the stop of the servers.
-func VerifyGoroutines(ignore ...goleak.Option) Option {
-	// Toxiproxy leaves a link that ends while it delays.
-	toxic := goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*LatencyToxic).Pipe")
-	return func(o *mainOptions) { o.verify, o.ignore = true, append([]goleak.Option{toxic}, ignore...) }
-}
+func VerifyGoroutines() Option { return func(o *mainOptions) { o.verify = true } }
 
 // IgnoreServers keeps goleak, inside one test, from taking the goroutines that wait for servers for leaks.
 func IgnoreServers() goleak.Option {
@@ -207,7 +200,7 @@ func Main(m *testing.M, options ...Option) int {
 	// A client's connection ends when its server answers, or not any more: on a slow machine that takes longer than goleak waits.
 	var err error
 	for range 16 {
-		if err = goleak.Find(o.ignore...); err == nil {
+		if err = goleak.Find(); err == nil {
 			return 0
 		}
 	}
