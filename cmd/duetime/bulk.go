@@ -45,7 +45,6 @@ type bulkFlags struct {
 	rate                   int
 	all, dryRun, wait      bool
 	recurrences            bool
-	asJSON                 bool
 }
 
 func (t *tool) bulkVerb(verb task.Verb, short string) *cobra.Command {
@@ -60,7 +59,7 @@ func (t *tool) bulkVerb(verb task.Verb, short string) *cobra.Command {
 	cmd.Flags().IntVar(&f.rate, "rate", 0, "most tasks to change a second; 0: as many as running tasks leave room for")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count and show the tasks, and change none")
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until the operation is done")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "write the operation as one JSON object; with --dry-run count and sample")
+	t.jsonFlag(cmd, "the operation as one JSON object; with --dry-run count and sample")
 	complete(cmd, "state", fixed(from.String()))
 	switch verb {
 	case task.VerbShift:
@@ -112,18 +111,12 @@ func (t *tool) runBulkVerb(ctx context.Context, c *console.Console, o task.Opera
 		return err
 	}
 	o.Matched = preview.Matched
-	switch {
-	case f.dryRun && f.asJSON:
-		return writeJSON(t.out, preview)
-	case f.dryRun || !f.asJSON:
-		if err := t.writePreview(o, preview); err != nil {
+	if f.dryRun || !t.json {
+		if err := show(t, preview, func(p console.Preview) error { return t.writePreview(o, p) }); err != nil {
 			return err
 		}
 	}
-	if f.dryRun {
-		return nil
-	}
-	if o.Matched == 0 && !f.asJSON { // a script gets its operation, and no case of its own
+	if f.dryRun || o.Matched == 0 && !t.json { // a script gets its operation, and no case of its own
 		return nil
 	}
 	if err := t.confirm(ctx, bulkQuestion(o)); err != nil {
@@ -134,13 +127,12 @@ func (t *tool) runBulkVerb(ctx context.Context, c *console.Console, o task.Opera
 		return err
 	}
 	if f.wait {
-		return t.showAwaited(ctx, c, made, f.asJSON)
+		return t.showAwaited(ctx, c, made)
 	}
-	if f.asJSON {
-		return writeJSON(t.out, made)
-	}
-	_, err = fmt.Fprintf(t.out, "operation %s is made: duetime bulk get %s shows how far it is\n", made.ID, made.ID)
-	return err
+	return show(t, made, func(o console.Operation) error {
+		_, err := fmt.Fprintf(t.out, "operation %s is made: duetime bulk get %s shows how far it is\n", o.ID, o.ID)
+		return err
+	})
 }
 
 func bulkQuestion(o task.Operation) string {
@@ -186,16 +178,15 @@ func (t *tool) await(ctx context.Context, c *console.Console, o console.Operatio
 }
 
 // showAwaited waits, and tells what the operation has changed.
-func (t *tool) showAwaited(ctx context.Context, c *console.Console, o console.Operation, asJSON bool) error {
+func (t *tool) showAwaited(ctx context.Context, c *console.Console, o console.Operation) error {
 	o, err := t.await(ctx, c, o)
 	if o.State == task.OperationRunning {
 		return err
 	}
-	if asJSON {
-		return cmp.Or(writeJSON(t.out, o), err)
-	}
-	_, _ = fmt.Fprintln(t.out, changedText(o))
-	return err
+	return cmp.Or(show(t, o, func(o console.Operation) error {
+		_, err := fmt.Fprintln(t.out, changedText(o))
+		return err
+	}), err)
 }
 
 // changedText says what an operation has done so far.

@@ -13,9 +13,7 @@ import (
 
 func (t *tool) bulkList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List operations, the newest first", Args: cobra.NoArgs}
-	shows(t, cmd, (*console.Console).Operations, func(_ context.Context, _ *console.Console, all []console.Operation) error {
-		return t.writeOperations(all)
-	})
+	shows(t, cmd, (*console.Console).Operations, t.writeOperations)
 	return cmd
 }
 
@@ -51,21 +49,14 @@ func (t *tool) bulkGet() *cobra.Command {
 
 Without an id it is the one that is running or paused.`,
 	}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.withOperation(cmd.Context(), args, func(c *console.Console, id task.ID) error {
 			life, err := c.Operation(cmd.Context(), id, rateTime)
 			if err != nil {
 				return err
 			}
-			if *asJSON {
-				return writeJSON(t.out, life)
-			}
-			if err := t.writeOperation(life); err != nil {
-				return err
-			}
-			_, _ = fmt.Fprintln(t.out)
-			return t.writeHistory(life.History)
+			return show(t, life, t.writeOperationLife)
 		})
 	}
 	return cmd
@@ -95,10 +86,14 @@ func (t *tool) bulkChange(use, short string, change operationChange) *cobra.Comm
 
 Without an id it is the one that is running or paused.`,
 	}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.withOperation(cmd.Context(), args, func(c *console.Console, id task.ID) error {
-			return t.changeOperation(cmd.Context(), c, id, *asJSON, change)
+			changed, err := change(c, cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			return show(t, changed, t.writeOperation)
 		})
 	}
 	return cmd
@@ -108,29 +103,29 @@ func (t *tool) bulkStop() *cobra.Command {
 	cmd := t.bulkChange("stop", "End an operation before its last task; asks on a terminal", (*console.Console).StopOperation)
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if isTerminal(t.in) { // a script is trusted to name the right operation
-			if err := t.confirm(cmd.Context(), "stop the operation? What it has changed stays so"); err != nil {
-				return err
-			}
+		if err := t.confirmOnTerminal(cmd.Context(), "stop the operation? What it has changed stays so"); err != nil {
+			return err
 		}
 		return run(cmd, args)
 	}
 	return cmd
 }
 
-func (t *tool) changeOperation(ctx context.Context, c *console.Console, id task.ID, asJSON bool, change operationChange) error {
-	changed, err := change(c, ctx, id)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return writeJSON(t.out, changed)
-	}
-	return t.writeOperation(console.OperationLife{Operation: changed})
+func (t *tool) writeOperation(o console.Operation) error {
+	return t.writeOperationFields(console.OperationLife{Operation: o})
 }
 
-// writeOperation writes one operation, a line for each field.
-func (t *tool) writeOperation(o console.OperationLife) error {
+// writeOperationLife writes one operation and its history.
+func (t *tool) writeOperationLife(life console.OperationLife) error {
+	if err := t.writeOperationFields(life); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(t.out)
+	return t.writeHistory(life.History)
+}
+
+// writeOperationFields writes a line for each field.
+func (t *tool) writeOperationFields(o console.OperationLife) error {
 	var lines [][]string
 	line := func(name, text string) {
 		if text != "" {

@@ -25,14 +25,13 @@ func (t *tool) dead() *cobra.Command {
 
 func (t *tool) deadList() *cobra.Command {
 	var f filterFlags
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List dead tasks with their last error", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.list(cmd.Context(), f, new(task.Dead), asJSON, t.writeDead)
+			return t.list(cmd.Context(), f, new(task.Dead), t.writeDead)
 		},
 	}
-	t.addListFlags(cmd, &f, &asJSON)
+	t.addListFlags(cmd, &f)
 	return cmd
 }
 

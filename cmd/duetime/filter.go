@@ -38,11 +38,11 @@ func (t *tool) addFilterFlags(cmd *cobra.Command, f *filterFlags) {
 }
 
 // addListFlags adds the flags of the commands that list tasks.
-func (t *tool) addListFlags(cmd *cobra.Command, f *filterFlags, asJSON *bool) {
+func (t *tool) addListFlags(cmd *cobra.Command, f *filterFlags) {
 	t.addFilterFlags(cmd, f)
 	cmd.Flags().IntVar(&f.limit, "limit", console.DefaultPage, fmt.Sprintf("most tasks to list, 1 to %d", console.MaxPage))
 	cmd.Flags().StringVar(&f.after, "after", "", "go on behind this place, as an earlier list named it")
-	cmd.Flags().BoolVar(asJSON, "json", false, "write a JSON array")
+	t.jsonFlag(cmd, jsonArray)
 }
 
 // filter reads the flags. now is this machine's clock, in the operator's zone.
@@ -123,10 +123,10 @@ func (f filterFlags) selection(cmd *cobra.Command, now time.Time, ids []task.ID,
 	return filter, err
 }
 
-// list reads a page, writes it, and names the next page on standard error: standard output has only tasks.
-func (t *tool) list(ctx context.Context, f filterFlags, state *task.State, asJSON bool, table func([]console.Task) error) error {
-	if f.limit < 1 || f.limit > console.MaxPage {
-		return fmt.Errorf("--limit: %d is not between 1 and %d", f.limit, console.MaxPage)
+// list reads a page and shows it.
+func (t *tool) list(ctx context.Context, f filterFlags, state *task.State, write func([]console.Task) error) error {
+	if err := checkLimit(f.limit); err != nil {
+		return err
 	}
 	filter, err := f.filter(t.now())
 	if err != nil {
@@ -141,14 +141,6 @@ func (t *tool) list(ctx context.Context, f filterFlags, state *task.State, asJSO
 		if err := c.CheckQueue(f.queue); f.queue != "" && len(page.Tasks) == 0 && err != nil {
 			_, _ = fmt.Fprintln(t.errs, err) // a typing error, or a queue that was removed and has no tasks left
 		}
-		if asJSON {
-			err = writeJSON(t.out, page.Tasks)
-		} else {
-			err = table(page.Tasks)
-		}
-		if err == nil && page.Next != "" {
-			_, err = fmt.Fprintf(t.errs, "there are more: go on with --after %s\n", page.Next)
-		}
-		return err
+		return showPage(t, page.Tasks, page.Next, write)
 	})
 }

@@ -41,7 +41,7 @@ type importFlags struct {
 	maxAttempts         int
 	dueAfter, dueBefore string
 	overdue             bool
-	dryRun, asJSON      bool
+	dryRun              bool
 }
 
 func (t *tool) addImportFlags(cmd *cobra.Command, f *importFlags) {
@@ -54,7 +54,7 @@ func (t *tool) addImportFlags(cmd *cobra.Command, f *importFlags) {
 	cmd.Flags().StringVar(&f.dueBefore, "due-before", "", "only members that are due before this time")
 	cmd.Flags().BoolVar(&f.overdue, "overdue", false, "also members that were due longer ago than daemon.retention, whose task may have run and been purged")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, fmt.Sprintf("change nothing: count, and show the first %d tasks", imports.FirstTasks))
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "write one JSON object")
+	t.jsonFlag(cmd, jsonObject)
 	complete(cmd, "to", t.queues)
 }
 
@@ -216,7 +216,7 @@ func (t *tool) runImport(ctx context.Context, f importFlags, source imports.Sour
 			Label: f.label, Database: database, OwnerFrom: f.ownerFrom, DueAfter: after, DueBefore: before,
 			Retention: p.Config.Daemon.Retention, Overdue: f.overdue, DryRun: f.dryRun, Progress: bar.set,
 			Unreadable: func(u imports.Unreadable) {
-				if f.asJSON {
+				if t.json {
 					answer.Members = append(answer.Members, u)
 					return
 				}
@@ -238,19 +238,15 @@ func (a imported) with(sum imports.Result) imported {
 
 // endImport writes the answer, also that of an import that ended early. The error decides the exit code.
 func (t *tool) endImport(f importFlags, a imported, err error) error {
-	write := t.writeImported
-	if f.asJSON {
-		write = func(a imported) error { return writeJSON(t.out, a) }
-	}
 	switch {
 	case errors.Is(err, imports.ErrUnit):
 		return fmt.Errorf("%w; give --score-is", err)
 	case err != nil && a.Imported > 0 && !f.dryRun:
-		return errors.Join(write(a), fmt.Errorf("run this again to go on: %w", err))
+		return errors.Join(show(t, a, t.writeImported), fmt.Errorf("run this again to go on: %w", err))
 	case err != nil:
 		return err
 	}
-	if err := write(a); err != nil {
+	if err := show(t, a, t.writeImported); err != nil {
 		return err
 	}
 	if a.Unreadable > 0 {

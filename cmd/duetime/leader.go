@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -26,7 +25,7 @@ The epoch is that of the newest election. A process that leads says so in MySQL 
 crash or in a restored backup, no living process leads the term. The event leader claims in every shard each second, each four seconds where there
 are many: as long as one works, all shards stand at its epoch.`,
 	}
-	shows(t, cmd, (*console.Console).Leaders, func(_ context.Context, _ *console.Console, all []console.Leader) error { return t.writeLeaders(all) })
+	shows(t, cmd, (*console.Console).Leaders, t.writeLeaders)
 	return cmd
 }
 

@@ -100,6 +100,7 @@ type tool struct {
 	config    string
 	explicit  bool
 	yes       bool             // answers all questions
+	json      bool             // of the command that runs: its answer is JSON
 	log       *slog.Logger     // of a command that runs for long; nil: errors alone, as text
 	zone      zone             // of times
 	sections  []config.Section // of programs that share the configuration

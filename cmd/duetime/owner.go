@@ -30,23 +30,20 @@ func (t *tool) ownerBlock() *cobra.Command {
 
 After an error run the command again: the owner may be blocked already, with some of its tasks left.`,
 	}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if isTerminal(t.in) { // a script is trusted to name the right owner
-			if err := t.confirm(cmd.Context(), "block owner "+args[0]+", cancel its tasks and stop its recurrences?"); err != nil {
-				return err
-			}
+		if err := t.confirmOnTerminal(cmd.Context(), "block owner "+args[0]+", cancel its tasks and stop its recurrences?"); err != nil {
+			return err
 		}
 		return t.with(cmd.Context(), func(c *console.Console) error {
 			n, err := c.BlockOwner(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if *asJSON {
-				return writeJSON(t.out, map[string]int{"cancelled": n})
-			}
-			_, err = fmt.Fprintf(t.out, "blocked: %s %s cancelled\n", thousands(n), plural(n, "task"))
-			return err
+			return show(t, map[string]int{"cancelled": n}, func(map[string]int) error {
+				_, err := fmt.Fprintf(t.out, "blocked: %s %s cancelled\n", thousands(n), plural(n, "task"))
+				return err
+			})
 		})
 	}
 	return cmd
@@ -64,23 +61,22 @@ func (t *tool) ownerUnblock() *cobra.Command {
 func (t *tool) ownerBlocked() *cobra.Command {
 	var after string
 	var limit int
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "blocked", Short: "List blocked owners, by name", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 1 || limit > console.MaxPage {
-				return fmt.Errorf("--limit: %d is not between 1 and %d", limit, console.MaxPage)
+			if err := checkLimit(limit); err != nil {
+				return err
 			}
-			return t.listBlocked(cmd.Context(), after, limit, asJSON)
+			return t.listBlocked(cmd.Context(), after, limit)
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", console.DefaultPage, fmt.Sprintf("most owners to list, 1 to %d", console.MaxPage))
 	cmd.Flags().StringVar(&after, "after", "", "go on behind this place, as an earlier list named it")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	t.jsonFlag(cmd, jsonArray)
 	return cmd
 }
 
-func (t *tool) listBlocked(ctx context.Context, after string, limit int, asJSON bool) error {
+func (t *tool) listBlocked(ctx context.Context, after string, limit int) error {
 	return t.with(ctx, func(c *console.Console) error {
 		page, err := c.BlockedOwners(ctx, after, limit)
 		if wrong, is := errors.AsType[*task.FieldError](err); is {
@@ -89,18 +85,14 @@ func (t *tool) listBlocked(ctx context.Context, after string, limit int, asJSON 
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			err = writeJSON(t.out, page.Blocks)
-		} else {
-			lines := [][]string{{"OWNER", "BLOCKED", "BY"}}
-			for _, b := range page.Blocks {
-				lines = append(lines, []string{oneLine(b.Owner), t.stamped(b.AtMs), oneLine(b.Actor)})
-			}
-			err = writeTable(t.out, lines)
-		}
-		if err == nil && page.Next != "" {
-			_, err = fmt.Fprintf(t.errs, "there are more: go on with --after %s\n", page.Next)
-		}
-		return err
+		return showPage(t, page.Blocks, page.Next, t.writeBlocks)
 	})
+}
+
+func (t *tool) writeBlocks(blocks []console.Block) error {
+	lines := [][]string{{"OWNER", "BLOCKED", "BY"}}
+	for _, b := range blocks {
+		lines = append(lines, []string{oneLine(b.Owner), t.stamped(b.AtMs), oneLine(b.Actor)})
+	}
+	return writeTable(t.out, lines)
 }

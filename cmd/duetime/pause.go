@@ -12,7 +12,7 @@ import (
 )
 
 func (t *tool) pause() *cobra.Command {
-	var list, asJSON bool
+	var list bool
 	cmd := &cobra.Command{
 		Use: "pause (QUEUE | --list)", Short: "Have all workers leave a queue's tasks alone", Args: cobra.MaximumNArgs(1),
 		Long: `Have all workers leave a queue's tasks alone.
@@ -25,13 +25,13 @@ run after a resume, late. A kind with a catch-up window skips those that are lat
 				return errors.New("give either a queue or --list")
 			}
 			if list {
-				return t.listPauses(cmd.Context(), asJSON)
+				return t.listPauses(cmd.Context())
 			}
 			return t.changeQueue(cmd.Context(), (*console.Console).Pause, args[0], "is paused", "was paused already")
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "list the paused queues")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "with --list, write a JSON array")
+	t.jsonFlag(cmd, "a JSON array, with --list")
 	return cmd
 }
 
@@ -61,19 +61,20 @@ func (t *tool) changeQueue(
 	})
 }
 
-func (t *tool) listPauses(ctx context.Context, asJSON bool) error {
+func (t *tool) listPauses(ctx context.Context) error {
 	return t.with(ctx, func(c *console.Console) error {
 		pauses, err := c.Pauses(ctx)
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return writeJSON(t.out, pauses)
-		}
-		lines := [][]string{{"QUEUE", "PAUSED SINCE"}}
-		for _, p := range pauses {
-			lines = append(lines, []string{p.Queue, time.UnixMilli(p.SinceMs).In(t.location()).Format(time.RFC3339)})
-		}
-		return writeTable(t.out, lines)
+		return show(t, pauses, t.writePauses)
 	})
+}
+
+func (t *tool) writePauses(pauses []console.Pause) error {
+	lines := [][]string{{"QUEUE", "PAUSED SINCE"}}
+	for _, p := range pauses {
+		lines = append(lines, []string{p.Queue, time.UnixMilli(p.SinceMs).In(t.location()).Format(time.RFC3339)})
+	}
+	return writeTable(t.out, lines)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
@@ -18,7 +17,7 @@ func (t *tool) processes() *cobra.Command {
 Each says in MySQL every few seconds that it lives. One that stops is gone from the list at once, one that crashed or can't
 reach MySQL after 15 s.`,
 	}
-	shows(t, cmd, (*console.Console).Processes, func(_ context.Context, _ *console.Console, all []console.Process) error { return t.writeProcesses(all) })
+	shows(t, cmd, (*console.Console).Processes, t.writeProcesses)
 	return cmd
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -33,9 +32,7 @@ func (t *tool) queueList() *cobra.Command {
 A queue is limited while due tasks wait for its rate or its concurrency. They are late by intent: the lag does not count
 that wait.`,
 	}
-	shows(t, cmd, (*console.Console).Queues, func(_ context.Context, _ *console.Console, all []console.QueueLimit) error {
-		return t.writeQueues(all)
-	})
+	shows(t, cmd, (*console.Console).Queues, t.writeQueues)
 	return cmd
 }
 

@@ -28,12 +28,11 @@ A recurrence makes tasks by a timetable; services define it, by Recur. It is nam
 func (t *tool) scheduleList() *cobra.Command {
 	f := console.RecurrenceFilter{}
 	var state string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List recurrences, by owner and name", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.Limit < 1 || f.Limit > console.MaxPage {
-				return fmt.Errorf("--limit: %d is not between 1 and %d", f.Limit, console.MaxPage)
+			if err := checkLimit(f.Limit); err != nil {
+				return err
 			}
 			if state != "" {
 				s, err := task.ParseRecurrenceState(state)
@@ -42,7 +41,7 @@ func (t *tool) scheduleList() *cobra.Command {
 				}
 				f.State = &s
 			}
-			return t.listRecurrences(cmd.Context(), f, asJSON)
+			return t.listRecurrences(cmd.Context(), f)
 		},
 	}
 	cmd.Flags().StringVar(&f.Owner, "owner", "", "only recurrences of this owner")
@@ -50,13 +49,13 @@ func (t *tool) scheduleList() *cobra.Command {
 	cmd.Flags().StringVar(&state, "state", "", "only active, paused, stopped or over ones")
 	cmd.Flags().IntVar(&f.Limit, "limit", console.DefaultPage, fmt.Sprintf("most recurrences to list, 1 to %d", console.MaxPage))
 	cmd.Flags().StringVar(&f.After, "after", "", "go on behind this place, as an earlier list named it")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	t.jsonFlag(cmd, jsonArray)
 	complete(cmd, "state", fixed("active", "paused", "stopped", "over"))
 	complete(cmd, "kind", t.kinds)
 	return cmd
 }
 
-func (t *tool) listRecurrences(ctx context.Context, f console.RecurrenceFilter, asJSON bool) error {
+func (t *tool) listRecurrences(ctx context.Context, f console.RecurrenceFilter) error {
 	return t.with(ctx, func(c *console.Console) error {
 		page, err := c.Recurrences(ctx, f)
 		if wrong, is := errors.AsType[*task.FieldError](err); is && wrong.Field == "cursor" {
@@ -65,15 +64,7 @@ func (t *tool) listRecurrences(ctx context.Context, f console.RecurrenceFilter, 
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			err = writeJSON(t.out, page.Recurrences)
-		} else {
-			err = t.writeRecurrences(page.Recurrences)
-		}
-		if err == nil && page.Next != "" {
-			_, err = fmt.Fprintf(t.errs, "there are more: go on with --after %s\n", page.Next)
-		}
-		return err
+		return showPage(t, page.Recurrences, page.Next, t.writeRecurrences)
 	})
 }
 
@@ -98,7 +89,7 @@ func (t *tool) writeRecurrences(rows []console.Recurrence) error {
 
 func (t *tool) scheduleGet() *cobra.Command {
 	cmd := &cobra.Command{Use: "get OWNER NAME", Short: "Show a recurrence, what is to come, and its life", Args: cobra.ExactArgs(2)}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.with(cmd.Context(), func(c *console.Console) error {
 			life, err := c.Recurrence(cmd.Context(), args[0], args[1])
@@ -108,10 +99,7 @@ func (t *tool) scheduleGet() *cobra.Command {
 			if life.Cut {
 				_, _ = fmt.Fprintf(t.errs, "its life is longer: these are the newest %s lines\n", thousands(console.MaxHistory))
 			}
-			if *asJSON {
-				return writeJSON(t.out, life)
-			}
-			return t.writeRecurrenceLife(life)
+			return show(t, life, t.writeRecurrenceLife)
 		})
 	}
 	return cmd
@@ -122,10 +110,10 @@ func (t *tool) schedulePause() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pause OWNER NAME", Short: "Take the pending tasks back, and make none until a resume", Args: cobra.ExactArgs(2),
 	}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.Flags().StringVar(&note, "note", "", "why, for those who look at it later")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return t.changeRecurrence(cmd.Context(), *asJSON, func(c *console.Console) (console.Recurrence, error) {
+		return t.changeRecurrence(cmd.Context(), func(c *console.Console) (console.Recurrence, error) {
 			return c.PauseRecurrence(cmd.Context(), args[0], args[1], note)
 		})
 	}
@@ -136,9 +124,9 @@ func (t *tool) scheduleResume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "resume OWNER NAME", Short: "End a pause: the next task is that of the first tick from now on", Args: cobra.ExactArgs(2),
 	}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return t.changeRecurrence(cmd.Context(), *asJSON, func(c *console.Console) (console.Recurrence, error) {
+		return t.changeRecurrence(cmd.Context(), func(c *console.Console) (console.Recurrence, error) {
 			return c.ResumeRecurrence(cmd.Context(), args[0], args[1])
 		})
 	}
@@ -149,17 +137,14 @@ func (t *tool) scheduleRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run OWNER NAME", Short: "Make one more task, due now, beside those of the timetable", Args: cobra.ExactArgs(2),
 	}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.with(cmd.Context(), func(c *console.Console) error {
 			made, err := c.RunRecurrence(cmd.Context(), args[0], args[1])
 			if err != nil {
 				return err
 			}
-			if *asJSON {
-				return writeJSON(t.out, made)
-			}
-			return t.writeTask(made)
+			return show(t, made, t.writeTask)
 		})
 	}
 	return cmd
@@ -171,56 +156,50 @@ func (t *tool) scheduleStop() *cobra.Command {
 		Use: "stop OWNER (NAME | --all)", Short: "Take the pending tasks back, and make none any more; asks on a terminal",
 		Args: cobra.RangeArgs(1, 2),
 	}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.Flags().BoolVar(&all, "all", false, "all recurrences of the owner")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if all == (len(args) == 2) {
 			return errors.New("give either a name or --all")
 		}
-		if isTerminal(t.in) { // a script is trusted to name the right recurrence
-			what := "all recurrences"
-			if !all {
-				what = "recurrence " + args[1]
-			}
-			if err := t.confirm(cmd.Context(), "stop "+what+" of owner "+args[0]+"?"); err != nil {
-				return err
-			}
+		what := "all recurrences"
+		if !all {
+			what = "recurrence " + args[1]
+		}
+		if err := t.confirmOnTerminal(cmd.Context(), "stop "+what+" of owner "+args[0]+"?"); err != nil {
+			return err
 		}
 		if all {
-			return t.stopAll(cmd.Context(), args[0], *asJSON)
+			return t.stopAll(cmd.Context(), args[0])
 		}
-		return t.changeRecurrence(cmd.Context(), *asJSON, func(c *console.Console) (console.Recurrence, error) {
+		return t.changeRecurrence(cmd.Context(), func(c *console.Console) (console.Recurrence, error) {
 			return c.StopRecurrence(cmd.Context(), args[0], args[1])
 		})
 	}
 	return cmd
 }
 
-func (t *tool) stopAll(ctx context.Context, owner string, asJSON bool) error {
+func (t *tool) stopAll(ctx context.Context, owner string) error {
 	return t.with(ctx, func(c *console.Console) error {
 		n, err := c.StopRecurrences(ctx, owner)
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return writeJSON(t.out, map[string]int{"stopped": n})
-		}
-		_, err = fmt.Fprintf(t.out, "stopped %d %s\n", n, plural(n, "recurrence"))
-		return err
+		return show(t, map[string]int{"stopped": n}, func(map[string]int) error {
+			_, err := fmt.Fprintf(t.out, "stopped %d %s\n", n, plural(n, "recurrence"))
+			return err
+		})
 	})
 }
 
 // changeRecurrence changes one recurrence and shows it.
-func (t *tool) changeRecurrence(ctx context.Context, asJSON bool, change func(*console.Console) (console.Recurrence, error)) error {
+func (t *tool) changeRecurrence(ctx context.Context, change func(*console.Console) (console.Recurrence, error)) error {
 	return t.with(ctx, func(c *console.Console) error {
 		changed, err := change(c)
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return writeJSON(t.out, changed)
-		}
-		return t.writeRecurrence(console.RecurrenceLife{Recurrence: changed})
+		return show(t, changed, func(r console.Recurrence) error { return t.writeRecurrence(console.RecurrenceLife{Recurrence: r}) })
 	})
 }
 

@@ -24,26 +24,37 @@ func (t *tool) shardStat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "stat", Short: "Show what each shard of the index holds, and how far a change of their number is", Args: cobra.NoArgs,
 	}
-	shows(t, cmd, (*console.Console).Shards, func(ctx context.Context, c *console.Console, all []console.Shard) error {
-		change, err := c.ShardChange(ctx, rateTime)
-		if err != nil {
-			return err
-		}
-		horizon, partial, err := c.Horizon(ctx)
-		if err != nil {
-			return err
-		}
-		for _, text := range []string{changeText(change), horizonText(horizon, partial)} {
-			if text == "" {
-				continue
-			}
-			if _, err := fmt.Fprintln(t.out, text); err != nil {
+	t.jsonFlag(cmd, jsonArray)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return t.with(cmd.Context(), func(c *console.Console) error {
+			all, err := c.Shards(cmd.Context())
+			if err != nil {
 				return err
 			}
-		}
-		return t.writeShards(all)
-	})
+			return show(t, all, func(all []console.Shard) error {
+				if err := t.writeIndex(cmd.Context(), c); err != nil {
+					return err
+				}
+				return t.writeShards(all)
+			})
+		})
+	}
 	return cmd
+}
+
+// writeIndex writes how far a change of the number is, and what the index leaves out.
+func (t *tool) writeIndex(ctx context.Context, c *console.Console) error {
+	change, err := c.ShardChange(ctx, rateTime)
+	if err != nil {
+		return err
+	}
+	horizon, partial, err := c.Horizon(ctx)
+	for _, text := range []string{changeText(change), horizonText(horizon, partial)} {
+		if err == nil && text != "" {
+			_, err = fmt.Fprintln(t.out, text)
+		}
+	}
+	return err
 }
 
 // horizonText describes an index that lacks tasks; empty if it has all.
@@ -55,27 +66,6 @@ func horizonText(d time.Duration, partial bool) string {
 		return "the horizon is changing: Redis may lack tasks that are due late"
 	default:
 		return ""
-	}
-}
-
-// shows makes the command read data, and write it as a table or, with --json, as JSON.
-func shows[V any](
-	t *tool, cmd *cobra.Command, read func(*console.Console, context.Context) ([]V, error),
-	table func(context.Context, *console.Console, []V) error,
-) {
-	var asJSON bool
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return t.with(cmd.Context(), func(c *console.Console) error {
-			all, err := read(c, cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return writeJSON(t.out, all)
-			}
-			return table(cmd.Context(), c, all)
-		})
 	}
 }
 

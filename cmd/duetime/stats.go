@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +15,6 @@ import (
 const statsWindow = time.Hour
 
 func (t *tool) stats() *cobra.Command {
-	var asJSON bool
 	var window time.Duration
 	cmd := &cobra.Command{
 		Use: "stats", Short: "Count tasks by state and kind, and show how late they fired", Args: cobra.NoArgs,
@@ -29,14 +27,11 @@ func (t *tool) stats() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return json.NewEncoder(t.out).Encode(st)
-				}
-				return t.writeStats(st)
+				return show(t, st, t.writeStats)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object")
+	t.jsonFlag(cmd, jsonObject)
 	cmd.Flags().DurationVar(&window, "window", statsWindow, "count kinds and lag of tasks that changed this lately; 0s counts all, which reads the whole table")
 	return cmd
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -8,6 +10,9 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"charm.land/lipgloss/v2/table"
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/pkg/console"
 )
 
 const (
@@ -15,6 +20,56 @@ const (
 	fittedGap     = 1  // blanks between two columns of a table that has to fit a terminal
 	minTableWidth = 68 // an id, times, and names cut to five columns: a narrower terminal wraps the lines
 )
+
+// jsonFlag adds --json to a command whose answer show writes.
+func (t *tool) jsonFlag(cmd *cobra.Command, form string) {
+	cmd.Flags().BoolVar(&t.json, "json", false, "write "+form)
+}
+
+const (
+	jsonObject = "one JSON object"
+	jsonArray  = "a JSON array"
+)
+
+// show writes an answer by write or, with --json, as JSON.
+func show[V any](t *tool, answer V, write func(V) error) error {
+	if !t.json {
+		return write(answer)
+	}
+	e := json.NewEncoder(t.out)
+	e.SetIndent("", "  ")
+	return e.Encode(answer)
+}
+
+// showPage is show for a page of rows. It names the next page on standard error: standard output has only rows.
+func showPage[V any](t *tool, rows []V, next string, write func([]V) error) error {
+	err := show(t, rows, write)
+	if err == nil && next != "" {
+		_, err = fmt.Fprintf(t.errs, "there are more: go on with --after %s\n", next)
+	}
+	return err
+}
+
+// shows makes the command read rows and show them.
+func shows[V any](t *tool, cmd *cobra.Command, read func(*console.Console, context.Context) ([]V, error), write func([]V) error) {
+	t.jsonFlag(cmd, jsonArray)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return t.with(cmd.Context(), func(c *console.Console) error {
+			rows, err := read(c, cmd.Context())
+			if err != nil {
+				return err
+			}
+			return show(t, rows, write)
+		})
+	}
+}
+
+func checkLimit(limit int) error {
+	if limit < 1 || limit > console.MaxPage {
+		return fmt.Errorf("--limit: %d is not between 1 and %d", limit, console.MaxPage)
+	}
+	return nil
+}
 
 // writeTable writes lines with equal numbers of cells. Each column is as wide as its widest cell on a terminal: a Chinese
 // character takes two columns, a combining accent none.

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -24,7 +22,7 @@ func (t *tool) taskGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Show one task and its life", Args: cobra.ExactArgs(1),
 	}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.withTask(cmd.Context(), args[0], func(c *console.Console, id task.ID) error {
 			life, err := c.Task(cmd.Context(), id)
@@ -34,26 +32,15 @@ func (t *tool) taskGet() *cobra.Command {
 			if life.Cut {
 				_, _ = fmt.Fprintf(t.errs, "its life is longer: these are the newest %s lines\n", thousands(console.MaxHistory))
 			}
-			if *asJSON {
-				return writeJSON(t.out, life)
-			}
-			return t.writeLife(life)
+			return show(t, life, t.writeLife)
 		})
 	}
 	return cmd
 }
 
-// jsonFlag adds --json to a command that shows one task.
-func jsonFlag(cmd *cobra.Command) *bool {
-	return cmd.Flags().Bool("json", false, "write one JSON object")
-}
-
 func (t *tool) taskList() *cobra.Command {
-	var (
-		f      filterFlags
-		state  string
-		asJSON bool
-	)
+	var f filterFlags
+	var state string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List tasks", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,10 +52,10 @@ func (t *tool) taskList() *cobra.Command {
 				}
 				only = &s
 			}
-			return t.list(cmd.Context(), f, only, asJSON, t.writeTasks)
+			return t.list(cmd.Context(), f, only, t.writeTasks)
 		},
 	}
-	t.addListFlags(cmd, &f, &asJSON)
+	t.addListFlags(cmd, &f)
 	cmd.Flags().StringVar(&state, "state", "", "only pending, done, cancelled or dead ones")
 	complete(cmd, "state", fixed("pending", "done", "cancelled", "dead"))
 	return cmd
@@ -76,14 +63,12 @@ func (t *tool) taskList() *cobra.Command {
 
 func (t *tool) taskCancel() *cobra.Command {
 	cmd := &cobra.Command{Use: "cancel ID", Short: "Take a pending task back; asks on a terminal", Args: cobra.ExactArgs(1)}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if isTerminal(t.in) { // a script is trusted to name the right task
-			if err := t.confirm(cmd.Context(), "cancel task "+args[0]+"?"); err != nil {
-				return err
-			}
+		if err := t.confirmOnTerminal(cmd.Context(), "cancel task "+args[0]+"?"); err != nil {
+			return err
 		}
-		return t.change(cmd.Context(), args[0], *asJSON, (*console.Console).Cancel)
+		return t.change(cmd.Context(), args[0], (*console.Console).Cancel)
 	}
 	return cmd
 }
@@ -92,9 +77,9 @@ func (t *tool) taskRetry() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "retry ID", Short: "Make a dead task pending again, due now, with all its attempts", Args: cobra.ExactArgs(1),
 	}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return t.change(cmd.Context(), args[0], *asJSON, (*console.Console).RetryOne)
+		return t.change(cmd.Context(), args[0], (*console.Console).RetryOne)
 	}
 	return cmd
 }
@@ -104,7 +89,7 @@ func (t *tool) taskReschedule() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reschedule ID (--at TIME | --by DURATION)", Short: "Move a pending task", Args: cobra.ExactArgs(1),
 	}
-	asJSON := jsonFlag(cmd)
+	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (by != "") == (at != "") {
 			return errors.New("give either --at or --by")
@@ -113,7 +98,7 @@ func (t *tool) taskReschedule() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return t.change(cmd.Context(), args[0], *asJSON, move)
+		return t.change(cmd.Context(), args[0], move)
 	}
 	cmd.Flags().StringVar(&at, "at", "", "new due time: "+timeForms+"; the past means now, and an hour alone its next coming")
 	cmd.Flags().StringVar(&by, "by", "", "move by this much, such as -2h or 1d12h; below 0 sooner, never before now")
@@ -157,16 +142,13 @@ func (t *tool) withTask(ctx context.Context, text string, fn func(c *console.Con
 }
 
 // change changes one task and shows it.
-func (t *tool) change(ctx context.Context, text string, asJSON bool, change changeFunc) error {
+func (t *tool) change(ctx context.Context, text string, change changeFunc) error {
 	return t.withTask(ctx, text, func(c *console.Console, id task.ID) error {
 		changed, err := change(c, ctx, id)
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return writeJSON(t.out, changed)
-		}
-		return t.writeTask(changed)
+		return show(t, changed, t.writeTask)
 	})
 }
 
@@ -253,10 +235,4 @@ func (t *tool) writeHistory(history []console.Happened) error {
 		lines[i] = []string{t.stamped(h.AtMs), h.Event, h.Actor, oneLine(h.Detail)}
 	}
 	return writeTable(t.out, lines)
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

@@ -74,6 +74,14 @@ func (t *tool) confirm(ctx context.Context, question string) error {
 	return errors.New("nothing was changed")
 }
 
+// confirmOnTerminal is confirm where there is a terminal: a script is trusted to name the right thing.
+func (t *tool) confirmOnTerminal(ctx context.Context, question string) error {
+	if !isTerminal(t.in) {
+		return nil
+	}
+	return t.confirm(ctx, question)
+}
+
 // progress shows the progress of a long command: a bar on a terminal, a line every progressInterval elsewhere.
 type progress struct {
 	to       io.Writer

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"strconv"
 
@@ -16,7 +15,6 @@ func (t *tool) verify() *cobra.Command {
 		subjects += " and " + a.Subject
 		help += "\n\n" + a.Help
 	}
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Compare " + subjects + ", and count what is wrong", Args: cobra.NoArgs,
 		Long: "Compare " + subjects + `, and count what is wrong.
@@ -41,12 +39,7 @@ It reads all rows, in short statements that lock none.`,
 				if v == nil {
 					return away
 				}
-				var err error
-				if asJSON {
-					err = json.NewEncoder(t.out).Encode(v)
-				} else {
-					err = t.writeVerified(v)
-				}
+				err := show(t, v, t.writeVerified)
 				if err == nil && v.Broken() {
 					return exit{code: 1}
 				}
@@ -54,7 +47,7 @@ It reads all rows, in short statements that lock none.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object")
+	t.jsonFlag(cmd, jsonObject)
 	return cmd
 }
 

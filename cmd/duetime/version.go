@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,6 @@ type builtFrom struct {
 }
 
 func (t *tool) version() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "version [--json]", Args: cobra.NoArgs,
 		Short: "Show what this tool was built from: version, commit, Go, tz database and schema",
@@ -28,19 +26,19 @@ func (t *tool) version() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v := builtFrom{build.Read(), schema}
-			if asJSON {
-				return json.NewEncoder(t.out).Encode(v)
-			}
-			return writeTable(t.out, [][]string{
-				{"version", v.Version},
-				{"revision", v.Revision},
-				{"go", v.Go},
-				{"tz database", v.TZ},
-				{"schema", strconv.FormatInt(v.Schema, 10)},
-			})
+			return show(t, builtFrom{build.Read(), schema}, t.writeVersion)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object")
+	t.jsonFlag(cmd, jsonObject)
 	return cmd
+}
+
+func (t *tool) writeVersion(v builtFrom) error {
+	return writeTable(t.out, [][]string{
+		{"version", v.Version},
+		{"revision", v.Revision},
+		{"go", v.Go},
+		{"tz database", v.TZ},
+		{"schema", strconv.FormatInt(v.Schema, 10)},
+	})
 }
