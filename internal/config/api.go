@@ -8,19 +8,19 @@ import (
 
 // API is the section of the process api, which serves duetime to services in any language.
 type API struct {
-	Admin      string    `koanf:"admin" form:"addr" doc:"as event.admin"`
-	Listen     string    `koanf:"listen" form:"addr" doc:"host:port of the API; without a host it is loopback. On another address it needs tokens and api.tls"`
-	Tokens     Secret    `koanf:"tokens" form:"yaml" doc:"YAML list of the callers' tokens, roles and scopes; without tokens everybody on this machine may do everything"`
-	TokensFile string    `koanf:"tokens_file" doc:"file with the tokens, instead of api.tokens"`
-	Origins    []string  `koanf:"origins" doc:"web sites whose scripts may call from browsers, such as https://shop.example; * is every site, and needs tokens"`
-	TLS        ServerTLS `koanf:"tls"`
+	Admin      string    `key:"admin" form:"addr" doc:"as event.admin"`
+	Listen     string    `key:"listen" form:"addr" doc:"host:port of the API; without a host it is loopback. On another address it needs tokens and api.tls"`
+	Tokens     Secret    `key:"tokens" form:"yaml" doc:"YAML list of the callers' tokens, roles and scopes; without tokens everybody on this machine may do everything"`
+	TokensFile string    `key:"tokens_file" doc:"file with the tokens, instead of api.tokens"`
+	Origins    []string  `key:"origins" doc:"web sites whose scripts may call from browsers, such as https://shop.example; * is every site, and needs tokens"`
+	TLS        ServerTLS `key:"tls"`
 }
 
 // ServerTLS is the certificate of a server of ours.
 type ServerTLS struct {
-	CertFile   string `koanf:"cert_file" doc:"PEM file of the server's certificate; it is read again after it has changed. Empty is no TLS"`
-	KeyFile    string `koanf:"key_file" doc:"PEM file of the certificate's key"`
-	Terminated bool   `koanf:"terminated" doc:"true: a proxy or a mesh ends TLS in front of this process, which then serves plain text, to callers with tokens alone"`
+	CertFile   string `key:"cert_file" doc:"PEM file of the server's certificate; it is read again after it has changed. Empty is no TLS"`
+	KeyFile    string `key:"key_file" doc:"PEM file of the certificate's key"`
+	Terminated bool   `key:"terminated" doc:"true: a proxy or a mesh ends TLS in front of this process, which then serves plain text, to callers with tokens alone"`
 }
 
 // DefaultAPI returns the section for one machine: everybody on it may do everything.

@@ -10,16 +10,16 @@ import (
 
 // Console is the section of the command duetime console, which serves the console's page.
 type Console struct {
-	Listen     string   `koanf:"listen" form:"addr" doc:"host:port of the page of duetime console; without a host it is loopback. On another address it needs users, tokens or proxies"`
-	Users      Secret   `koanf:"users" doc:"who signs in by a password: name:role:password, parted by spaces or lines. A role is read, operate, or operate(move+cancel) with some verbs. A password has 12 characters or more, or is the hash that duetime console --hash makes of it"`
-	UsersFile  string   `koanf:"users_file" doc:"file with the users, instead of console.users"`
-	Tokens     Secret   `koanf:"tokens" doc:"programs that sign in by a bearer token of 16 characters or more: name:role:token, as console.users"`
-	TokensFile string   `koanf:"tokens_file" doc:"file with the tokens, instead of console.tokens"`
-	Proxies    []string `koanf:"proxies" doc:"addresses of proxies that sign users in, such as 10.0.0.0/8; headers of other senders count for nothing"`
-	UserHeader string   `koanf:"user_header" doc:"header in which a proxy names the user; the proxy must replace it, whatever its clients send"`
-	RoleHeader string   `koanf:"role_header" doc:"header in which a proxy names the role; empty is console.roles"`
-	Roles      []string `koanf:"roles" doc:"roles of a proxy's users: user=role; *=role is for all others, who have none without it"`
-	Payloads   string   `koanf:"payloads" doc:"who sees the payloads of tasks: read is everybody, operate hides them from the role read"`
+	Listen     string   `key:"listen" form:"addr" doc:"host:port of the page of duetime console; without a host it is loopback. On another address it needs users, tokens or proxies"`
+	Users      Secret   `key:"users" doc:"who signs in by a password: name:role:password, parted by spaces or lines. A role is read, operate, or operate(move+cancel) with some verbs. A password has 12 characters or more, or is the hash that duetime console --hash makes of it"`
+	UsersFile  string   `key:"users_file" doc:"file with the users, instead of console.users"`
+	Tokens     Secret   `key:"tokens" doc:"programs that sign in by a bearer token of 16 characters or more: name:role:token, as console.users"`
+	TokensFile string   `key:"tokens_file" doc:"file with the tokens, instead of console.tokens"`
+	Proxies    []string `key:"proxies" doc:"addresses of proxies that sign users in, such as 10.0.0.0/8; headers of other senders count for nothing"`
+	UserHeader string   `key:"user_header" doc:"header in which a proxy names the user; the proxy must replace it, whatever its clients send"`
+	RoleHeader string   `key:"role_header" doc:"header in which a proxy names the role; empty is console.roles"`
+	Roles      []string `key:"roles" doc:"roles of a proxy's users: user=role; *=role is for all others, who have none without it"`
+	Payloads   string   `key:"payloads" doc:"who sees the payloads of tasks: read is everybody, operate hides them from the role read"`
 }
 
 // Roles that console.payloads names.

@@ -16,8 +16,8 @@ import (
 
 // Deliver is the section of the command worker that says which kinds it delivers by HTTP.
 type Deliver struct {
-	Allow []string  `koanf:"allow" doc:"names, addresses and CIDRs of endpoints that are not on the public internet, such as 10.0.0.0/8; a name vouches for whatever address it has"`
-	Kinds Endpoints `koanf:"kinds" doc:"kinds that the worker delivers by HTTP, in the file only: {order.expire: {url: https://shop.example/hook, queue: push, secrets_file: FILE, timeout: 5s}}. Instead of secrets_file it may have secrets, or secrets_env, the name of a variable; several secrets are parted by spaces or lines"`
+	Allow []string  `key:"allow" doc:"names, addresses and CIDRs of endpoints that are not on the public internet, such as 10.0.0.0/8; a name vouches for whatever address it has"`
+	Kinds Endpoints `key:"kinds" doc:"kinds that the worker delivers by HTTP, in the file only: {order.expire: {url: https://shop.example/hook, queue: push, secrets_file: FILE, timeout: 5s}}. Instead of secrets_file it may have secrets, or secrets_env, the name of a variable; several secrets are parted by spaces or lines"`
 }
 
 // Endpoints are the endpoints of kinds, by the kinds' names.

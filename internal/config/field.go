@@ -37,8 +37,8 @@ type field struct {
 
 func appendFields(to []field, prefix string, v reflect.Value) []field {
 	for i := range v.NumField() {
-		tag, key := v.Type().Field(i).Tag, prefix+v.Type().Field(i).Tag.Get("koanf")
-		if tag.Get("koanf") == "-" {
+		tag, key := v.Type().Field(i).Tag, prefix+v.Type().Field(i).Tag.Get("key")
+		if tag.Get("key") == "-" {
 			continue // it stands in the file with another key
 		}
 		if v.Field(i).Kind() == reflect.Struct {
@@ -52,6 +52,7 @@ func appendFields(to []field, prefix string, v reflect.Value) []field {
 
 // schema finds a key's field, and tells a section from an unknown key.
 type schema struct {
+	config   *Config // whose fields these are, and those of the sections; it holds the defaults
 	fields   map[string]field
 	sections map[string]bool
 	foreign  map[string]bool // sections of other programs
@@ -59,7 +60,7 @@ type schema struct {
 
 func newSchema(sections ...Section) schema {
 	c := Default()
-	s := schema{fields: map[string]field{}, sections: map[string]bool{"": true}, foreign: maps.Clone(programSections)}
+	s := schema{config: &c, fields: map[string]field{}, sections: map[string]bool{"": true}, foreign: maps.Clone(programSections)}
 	for _, section := range sections {
 		delete(s.foreign, section.Name())
 	}

@@ -25,15 +25,15 @@ func checkError(t *testing.T, err error, names ...string) {
 
 // shop is a program's own section. It uses the only name that such a section may have, and the keys of the shipped file.
 type shop struct {
-	Admin   string        `koanf:"admin" form:"addr"`
-	Listen  string        `koanf:"listen" form:"addr"`
-	Meal    time.Duration `koanf:"meal"`
-	Speedup time.Duration `koanf:"speedup"`
+	Admin   string        `key:"admin" form:"addr"`
+	Listen  string        `key:"listen" form:"addr"`
+	Meal    time.Duration `key:"meal"`
+	Speedup time.Duration `key:"speedup"`
 	Start   struct {
-		Food          int `koanf:"food"`
-		SpeedupCards  int `koanf:"speedup_cards"`
-		AutofeedCards int `koanf:"autofeed_cards"`
-	} `koanf:"start"`
+		Food          int `key:"food"`
+		SpeedupCards  int `key:"speedup_cards"`
+		AutofeedCards int `key:"autofeed_cards"`
+	} `key:"start"`
 }
 
 func (*shop) Name() string { return "game" }

@@ -9,15 +9,11 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/go-viper/mapstructure/v2"
-	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/providers/rawbytes"
-	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -63,83 +59,58 @@ func Load(path string, explicit bool, environ []string, sections ...Section) (Co
 
 // parse applies the file's content and the environment to the defaults. It is Load without the file system.
 func parse(data []byte, environ []string, sections ...Section) (Config, error) {
-	known, limits := newSchema(sections...), map[string]task.Limit{}
-	k := koanf.New(".")
-	if err := k.Load(confmap.Provider(known.defaults(), "."), nil); err != nil {
-		return Config{}, fmt.Errorf("load defaults: %w", err)
-	}
-	if err := k.Load(rawbytes.Provider(data), strictYAML{known, limits}); err != nil {
+	given := source{schema: newSchema(sections...), values: map[string]any{}, limits: map[string]task.Limit{}}
+	if err := given.readFile(data); err != nil {
 		return Config{}, err
 	}
-	if err := known.loadEnv(k, environ); err != nil {
+	if err := given.readEnv(environ); err != nil {
 		return Config{}, oneLine(err)
 	}
-	for _, s := range sections {
-		if err := fill(k, s.Name(), s); err != nil {
-			return Config{}, err
+	for key, f := range given.fields {
+		if v, ok := given.values[key]; ok {
+			f.value.Set(reflect.ValueOf(v).Convert(f.value.Type()))
 		}
-		k.Delete(s.Name())
-	}
-	var c Config
-	if err := fill(k, "", &c); err != nil {
-		return Config{}, err
-	}
-	if len(limits) > 0 {
-		c.Limits = limits
-	}
-	for _, f := range fieldsOf(&c, sections...) {
 		if f.form == formAddr {
 			f.value.SetString(Loopback(f.value.String()))
 		}
 	}
+	c := *given.config
+	if len(given.limits) > 0 {
+		c.Limits = given.limits
+	}
 	return c, c.validate(sections...)
 }
 
-// fill sets every field of a struct from the keys of a section, "" for all.
-func fill(k *koanf.Koanf, section string, to any) error {
-	strict := koanf.UnmarshalConf{Tag: "koanf", DecoderConfig: &mapstructure.DecoderConfig{ErrorUnused: true}}
-	if err := k.UnmarshalWithConf(section, to, strict); err != nil {
-		return fmt.Errorf("fill the struct: %w", err)
-	}
-	return nil
+// source is what the file and the environment give.
+type source struct {
+	schema
+
+	values map[string]any        // by their keys, of the fields' types or convertible to them
+	limits map[string]task.Limit // of queues
+	wrong  Problems
 }
 
-func (s schema) defaults() map[string]any {
-	all := make(map[string]any, len(s.fields))
-	for key, f := range s.fields {
-		all[key] = f.value.Interface()
-	}
-	return all
-}
-
-// loadEnv applies every variable whose name has a level mark, and the two top-level ones that the environment may set. It
+// readEnv takes every variable whose name has a level mark, and the two top-level ones that the environment may set. It
 // refuses a name that is nearly one of those. It ignores other names with our prefix: orchestrators inject such names
 // (DUETIME_SERVICE_HOST), and tests have their own (DUETIME_TEST_SQL).
-func (s schema) loadEnv(k *koanf.Koanf, environ []string) error {
+func (s *source) readEnv(environ []string) error {
 	keys := s.variables()
-	var wrong Problems
-	transform := func(name, text string) (string, any) {
+	for _, entry := range prefixed(environ) {
+		name, text, _ := strings.Cut(entry, "=")
 		key, ok := keys[name]
 		if !ok {
 			if problem := s.misnamed(name, keys); problem != "" {
-				wrong = append(wrong, problem)
+				s.wrong = append(s.wrong, problem)
 			}
-			return "", nil
+			continue
 		}
 		value, err := s.fields[key].fromEnv(text)
 		if err != nil {
-			wrong = append(wrong, fmt.Sprintf("environment variable %s: %v", name, err))
-			return "", nil
+			s.wrong.Addf("environment variable %s: %v", name, err)
 		}
-		return key, value
+		s.values[key] = value
 	}
-	provider := env.Provider(".", env.Opt{
-		TransformFunc: transform, EnvironFunc: func() []string { return prefixed(environ) },
-	})
-	if err := k.Load(provider, nil); err != nil {
-		return fmt.Errorf("read environment: %w", err)
-	}
-	return wrong.orNil()
+	return s.wrong.orNil()
 }
 
 // prefixed returns the variables with our prefix, in capitals or not.
@@ -149,37 +120,26 @@ func prefixed(environ []string) []string {
 	})
 }
 
-// strictYAML is koanf's parser for the file. It accepts one document, known keys, and values of their keys' types.
-type strictYAML struct {
-	known  schema
-	limits map[string]task.Limit // of queues; Unmarshal fills it
-}
-
-// Unmarshal returns the nested sections of the file with every value converted.
-func (p strictYAML) Unmarshal(data []byte) (map[string]any, error) {
+// readFile takes the file's values. It accepts one document, known keys, and values of their keys' types.
+func (s *source) readFile(data []byte) error {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc any
 	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
-		return nil, withoutValues(err)
+		return withoutValues(err)
 	}
 	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one YAML document in the file")
+		return errors.New("more than one YAML document in the file")
 	}
-	var wrong Problems
-	return p.section("", doc, &wrong), wrong.orNil()
+	s.section("", doc)
+	return s.wrong.orNil()
 }
 
-// Marshal only completes koanf's interface.
-func (strictYAML) Marshal(map[string]any) ([]byte, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// section converts the values below one section's key. A section whose keys are all commented out is empty.
-func (p strictYAML) section(at string, v any, wrong *Problems) map[string]any {
+// section takes the values below one section's key. A section whose keys are all commented out is empty.
+func (s *source) section(at string, v any) {
 	var in map[string]any
 	switch v := v.(type) {
 	case nil:
-		return nil
+		return
 	case map[string]any:
 		in = v
 	case map[any]any:
@@ -188,50 +148,39 @@ func (p strictYAML) section(at string, v any, wrong *Problems) map[string]any {
 			in[fmt.Sprint(key)] = value
 		}
 	default:
-		*wrong = append(*wrong, fmt.Sprintf("%s: must be a section, not %s", cmp.Or(at, "the file"), yamlType(v)))
-		return nil
+		s.wrong.Addf("%s: must be a section, not %s", cmp.Or(at, "the file"), yamlType(v))
+		return
 	}
-	if p.known.foreign[at] {
-		return nil
+	if s.foreign[at] {
+		return
 	}
-	out := make(map[string]any, len(in))
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		p.entry(out, at, name, in[name], wrong)
+		s.entry(at, name, in[name])
 	}
-	return out
 }
 
-func (p strictYAML) entry(out map[string]any, at, name string, v any, wrong *Problems) {
+func (s *source) entry(at, name string, v any) {
 	key := strings.TrimPrefix(at+"."+name, ".")
-	f, leaf := p.known.fields[key]
+	f, leaf := s.fields[key]
+	var err error
 	switch {
-	case strings.Contains(name, ".") && (leaf || p.known.sections[key]):
-		*wrong = append(*wrong, fmt.Sprintf("%s: write it as nested sections, not with a dot", key))
-	case name != "" && p.known.sections[key]:
-		if sub := p.section(key, v, wrong); len(sub) > 0 {
-			out[name] = sub
-		}
+	case strings.Contains(name, ".") && (leaf || s.sections[key]):
+		err = errors.New("write it as nested sections, not with a dot")
+	case name != "" && s.sections[key]:
+		s.section(key, v)
 	case !leaf:
 		problem := fmt.Sprintf("unknown key %q", key)
-		if near := p.known.nearKey(key); near != "" {
+		if near := s.nearKey(key); near != "" {
 			problem += fmt.Sprintf(", did you mean %q?", near)
 		}
-		*wrong = append(*wrong, problem)
+		s.wrong = append(s.wrong, problem)
 	case key == queuesKey:
-		names, limits, err := queueList(v)
-		if err != nil {
-			*wrong = append(*wrong, fmt.Sprintf("%s: %v", key, err))
-			return
-		}
-		out[name] = names
-		maps.Copy(p.limits, limits)
+		s.values[key], s.limits, err = queueList(v)
 	default:
-		value, err := f.fromYAML(v)
-		if err != nil {
-			*wrong = append(*wrong, fmt.Sprintf("%s: %v", key, err))
-			return
-		}
-		out[name] = value
+		s.values[key], err = f.fromYAML(v)
+	}
+	if err != nil {
+		s.wrong.Addf("%s: %v", key, err)
 	}
 }
 

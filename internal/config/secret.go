@@ -22,10 +22,7 @@ func (s Secret) String() string {
 	return mask
 }
 
-// GoString returns the mask.
-func (s Secret) GoString() string { return s.String() }
-
-// Format writes the mask for every verb: fmt calls neither String nor GoString for a verb that is not for text.
+// Format writes the mask for every verb: fmt calls String for verbs of text alone.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // MarshalText writes the mask to JSON, YAML and others.
@@ -59,9 +56,6 @@ func (d DSN) String() string {
 	}
 	return user + ":" + mask + dsn[at:]
 }
-
-// GoString masks the password.
-func (d DSN) GoString() string { return d.String() }
 
 // Format masks the password for every verb.
 func (d DSN) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, d.String()) }

@@ -10,19 +10,19 @@ import (
 
 // Settings are the game's section of the configuration: a config.Section.
 type Settings struct {
-	Admin   string        `koanf:"admin" form:"addr" doc:"as event.admin"`
-	Listen  string        `koanf:"listen" form:"addr" doc:"host:port of the game's page and API; without a host it is loopback"`
-	Console string        `koanf:"console" doc:"address of the page of duetime console, to which the game's page links; empty is none"`
-	Meal    time.Duration `koanf:"meal" doc:"how long a meal takes, 1ms to 87600h"`
-	Speedup time.Duration `koanf:"speedup" doc:"how much sooner a speed-up card makes a meal end, 1ms to 87600h"`
-	Start   Start         `koanf:"start"`
+	Admin   string        `key:"admin" form:"addr" doc:"as event.admin"`
+	Listen  string        `key:"listen" form:"addr" doc:"host:port of the game's page and API; without a host it is loopback"`
+	Console string        `key:"console" doc:"address of the page of duetime console, to which the game's page links; empty is none"`
+	Meal    time.Duration `key:"meal" doc:"how long a meal takes, 1ms to 87600h"`
+	Speedup time.Duration `key:"speedup" doc:"how much sooner a speed-up card makes a meal end, 1ms to 87600h"`
+	Start   Start         `key:"start"`
 }
 
 // Start is the food and the cards of a new pet.
 type Start struct {
-	Food          int `koanf:"food" doc:"food of a new pet, 0 to 1000000"`
-	SpeedupCards  int `koanf:"speedup_cards" doc:"speed-up cards of a new pet, 0 to 1000000"`
-	AutofeedCards int `koanf:"autofeed_cards" doc:"auto-feed cards of a new pet, 0 to 1000000"`
+	Food          int `key:"food" doc:"food of a new pet, 0 to 1000000"`
+	SpeedupCards  int `key:"speedup_cards" doc:"speed-up cards of a new pet, 0 to 1000000"`
+	AutofeedCards int `key:"autofeed_cards" doc:"auto-feed cards of a new pet, 0 to 1000000"`
 }
 
 // DefaultSettings returns the settings for one machine.
