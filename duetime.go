@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/presence"
@@ -213,7 +214,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	}
 	defer func() { _ = st.Close() }()
 	defer metric.ShowPool(c.metrics, "worker", st.DB().DB)()
-	w, err := worker.New(c.workerConfig(), mux, st, c.parts.Stream, c.Ledger().Writer(), c.parts.Stream)
+	w, err := worker.New(c.workerConfig(), mux, st, c.parts.Stream, schedule.InsideClient(inside.Key{}, c.Client).Ledger().Writer(), c.parts.Stream)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/loopback"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/duetimev1/duetimev1connect"
@@ -151,7 +152,8 @@ func callerOf(ctx context.Context) caller {
 
 // scoped has a transaction's changes of recurrences keep to the caller's kinds, and names the caller in the history.
 func (c caller) scoped(tx *schedule.Tx) *schedule.Tx {
-	return tx.As(c.actor()).Scoped(func(kind string) bool { return inScope(c.kinds, kind) })
+	schedule.Inside(inside.Key{}, tx).Scope(func(kind string) bool { return inScope(c.kinds, kind) })
+	return tx.As(c.actor())
 }
 
 // actor is the caller in the history, as a service.

@@ -20,6 +20,7 @@ import (
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/dsn"
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/store"
@@ -41,7 +42,7 @@ type Parts struct {
 	Clock  *loop.Clock
 	Actor  string               // in the history, who changes tasks through the Scheduler; empty means a service
 	Tracer trace.TracerProvider // nil means the global one
-	Kinds  *schedule.Kinds      // of the configuration's queues
+	Kinds  *kinds.Kinds         // of the configuration's queues
 
 	BeforeSchedule schedule.SpecFunc // sees what the Scheduler schedules; nil means none
 	Settler        schedule.Settler  // runs due tasks in the Scheduler's transactions; nil means none
@@ -56,7 +57,7 @@ type Parts struct {
 
 // Open makes the adapters. reg may be nil. An error means that the configuration can't work.
 func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o store.Options) (*Parts, error) {
-	p := &Parts{Config: cfg, Log: log, Kinds: schedule.NewKinds(cfg.Queues)}
+	p := &Parts{Config: cfg, Log: log, Kinds: kinds.New(cfg.Queues)}
 	var err error
 	o.OnFull = metric.CountFull(reg)
 	if p.Store, err = OpenStore(cfg, o); err != nil {

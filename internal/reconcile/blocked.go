@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -49,11 +50,11 @@ func (b *blocked) pass(ctx context.Context, now clock) (loop.Result, error) {
 // end returns how many tasks it has cancelled.
 func (b *blocked) end(ctx context.Context, owner string) (int, error) {
 	tx, err := ledger.Transact(ctx, b.r.store, func(began *sqlx.Tx) (*ledger.Tx, error) {
-		changes := schedule.NewTx(began, b.r.store).As(b.r.cfg.Name)
+		changes := schedule.Inside(inside.Key{}, schedule.NewTx(began, b.r.store).As(b.r.cfg.Name))
 		if err := changes.EndBlocked(ctx, owner); err != nil {
 			return changes.Ledger(), err
 		}
-		return changes.Ledger(), changes.RecordHistory(ctx)
+		return changes.Ledger(), changes.Ledger().Record(ctx)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("cancel what is left of blocked owner %s: %w", owner, err)

@@ -1,25 +1,25 @@
 package settle
 
 import (
-	"cmp"
 	"context"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
+
+var _ inside.Call = (*Call)(nil)
 
 // Call is one call of a handler: its tasks, and its use of the transaction that it shares with other calls. A Call is
 // over when its handler returns or is abandoned.
 type Call struct {
 	ctx     context.Context //nolint:containedctx // Bounds statements under a handler's own context.
 	tx      *transaction
+	handed  *schedule.Tx
 	members []*member
 
 	mu      sync.Mutex
@@ -48,37 +48,21 @@ func (c *Call) Len() int { return len(c.members) }
 // Task returns a task as locked, and its decoded payload.
 func (c *Call) Task(i int) (task.Task, any) { return c.members[i].row, c.members[i].payload }
 
-// Runs reports whether the task belongs to the call.
-func (c *Call) Runs(id task.ID) bool {
-	return slices.ContainsFunc(c.members, func(m *member) bool { return m.row.ID == id })
-}
+// Tx returns the transaction as the handler uses it.
+func (c *Call) Tx() *schedule.Tx { return c.handed }
 
-// OwnTasks returns the call's tasks, with the transaction's changes.
-func (c *Call) OwnTasks() []task.Task {
-	own := collect(c.members, rowOf)
-	for _, changed := range c.tx.ledger.Touched(0) {
-		for i := range own {
-			if own[i].ID == changed.ID {
-				own[i] = changed
-			}
-		}
+// Now is the moment of the transaction on the database's clock. It is never before the tasks were locked. For a reader it is
+// the task's own time.
+func (c *Call) Now(ctx context.Context) (time.Time, error) {
+	if !c.tx.asOf.IsZero() {
+		return c.tx.asOf, nil
 	}
-	return own
+	now, err := c.tx.ledger.Now(c.Bound(ctx))
+	if err == nil && now.Before(c.tx.lockedAt) {
+		now = c.tx.lockedAt
+	}
+	return now, err
 }
-
-// SQL returns the transaction. Statements need a context from this call.
-func (c *Call) SQL() *sqlx.Tx { return c.tx.tx }
-
-// Changes returns the transaction's changes of tasks. Its calls need a context from this call.
-func (c *Call) Changes() *schedule.Tx { return c.tx.changes }
-
-// Prepare returns the specs as Config.BeforeSchedule changes them, or its refusal.
-func (c *Call) Prepare(ctx context.Context, specs []task.Spec) ([]task.Spec, error) {
-	return c.tx.settler.cfg.BeforeSchedule.Apply(ctx, specs)
-}
-
-// LockedAt is when the tasks were locked, on the database's clock; for a reader, the task's own time.
-func (c *Call) LockedAt() time.Time { return cmp.Or(c.tx.asOf, c.tx.lockedAt) }
 
 // CloseAtEnd closes a result when the handler has returned. A result that is open when its context ends would close the
 // connection.
@@ -108,9 +92,8 @@ func (c *Call) bound(ctx context.Context) context.Context {
 	return bounded
 }
 
-// BoundForTasks is Bound for a statement on tasks. It first marks done the tasks that have run. The call is not over
-// before that.
-func (c *Call) BoundForTasks(ctx context.Context) (context.Context, error) {
+// ForTasks is Bound for a statement on tasks. It first marks done the tasks that have run. The call is not over before that.
+func (c *Call) ForTasks(ctx context.Context) (context.Context, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {

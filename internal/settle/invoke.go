@@ -27,7 +27,7 @@ func (t *transaction) call(members []*member) error {
 	ctx, end := s.traced(ctx, members)
 	t.span = trace.SpanContextFromContext(ctx)
 	c, mark := &Call{ctx: ctx, tx: t, members: members}, t.ledger.Mark()
-	t.changes.Renew(collect(members, idOf), renew) // a handler that moves its own task has succeeded
+	c.handed = t.changes.For(c, collect(members, idOf), renew) // a handler that moves its own task has succeeded
 	t.batch.called = true
 	for _, m := range members {
 		m.hint.Called = true

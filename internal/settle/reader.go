@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/internal/statement"
@@ -36,17 +37,23 @@ const (
 type reader struct {
 	settler  *Settler
 	tx       *sqlx.Tx
-	changes  *schedule.Tx // of the handlers
+	changes  inside.Tx[*schedule.Tx] // of the handlers
 	owner    string
 	began    time.Time
 	passed   map[task.ID]bool // tasks that this reader does not run, or no more
 	answered schedule.Settled
 }
 
+func (s *Settler) reader(caller *schedule.Tx, owner string) *reader {
+	r := &reader{settler: s, owner: owner, began: time.Now(), passed: map[task.ID]bool{}}
+	r.changes, r.tx = schedule.Inside(inside.Key{}, caller).Handlers()
+	r.changes.Only(s.cfg.Kinds, s.cfg.BeforeSchedule)
+	return r
+}
+
 // SettleDue runs the owner's due tasks in the caller's transaction: see schedule.Tx.SettleDue.
 func (s *Settler) SettleDue(ctx context.Context, caller *schedule.Tx, owner string) (schedule.Settled, error) {
-	r := &reader{settler: s, owner: owner, began: time.Now(), passed: map[task.ID]bool{}}
-	r.changes, r.tx = caller.Handlers()
+	r := s.reader(caller, owner)
 	for {
 		more, err := r.round(ctx)
 		if err != nil {
@@ -60,8 +67,7 @@ func (s *Settler) SettleDue(ctx context.Context, caller *schedule.Tx, owner stri
 
 // RunNow runs one task in the caller's transaction, whatever its time: see schedule.Tx.RunNow.
 func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (task.Task, error) {
-	r := &reader{settler: s, began: time.Now(), passed: map[task.ID]bool{}}
-	r.changes, r.tx = caller.Handlers()
+	r := s.reader(caller, "")
 	rows, blocked, paused, now, err := s.store.LockToRunNow(ctx, r.tx, id)
 	switch {
 	case err != nil:
@@ -76,6 +82,7 @@ func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (
 	if row.RunAt.After(now) {
 		row.DueAt, row.RunAt = now, now
 	}
+	r.owner = row.Owner
 	t := r.begin(ctx, []task.Task{row}, blocked, paused, now)
 	m := t.order[0]
 	m.stands = rows[0]
@@ -137,6 +144,9 @@ func (r *reader) begin(ctx context.Context, due []task.Task, blocked bool, pause
 		began: time.Now(), lockedAt: now, answered: time.Now(),
 	}
 	t.ledger.SetNow(now)
+	if !blocked {
+		t.changes.AssumeUnblocked([]string{r.owner})
+	}
 	for _, row := range due {
 		h := hold.FoundHint(row, now, s.cfg.Patience)
 		h.Suspect, h.Lane = false, hold.LaneSuspect // a caller is no suspect's, and needs no lane of its own

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/precise"
@@ -59,7 +60,7 @@ type Config struct {
 	HandlerTimeout time.Duration // of one call of a kind without a timeout of its own
 	Patience       time.Duration // hints of rows farther off than this are settled, not held
 	Holder         string        // the worker's name in its charges
-	Kinds          *schedule.Kinds
+	Kinds          *kinds.Kinds
 	Limits         map[string]task.Limit // queues of which no reader runs a task
 	BeforeSchedule schedule.SpecFunc     // sees what handlers schedule; nil: none
 	OnEvents       func([]Event)         // called after a commit, with what became of its tasks; nil: not called

@@ -1,10 +1,6 @@
 package settle
 
-import (
-	"context"
-
-	"github.com/duetime/duetime/internal/statement"
-)
+import "context"
 
 // A handler shares its transaction with other tasks, and may send any text. So race 12 is held by the server's own answers:
 //
@@ -29,21 +25,12 @@ func (c *Call) Admit(ctx context.Context, query string, followed bool) (context.
 	return ctx, c.tx.guard.Admit(ctx, c.tx.tx, query, followed, c.tx.markDone)
 }
 
-// Admitted is Admit for callers that can't return an error: after one it returns a context that has ended.
-func (c *Call) Admitted(ctx context.Context, query string) context.Context {
-	allowed, err := c.Admit(ctx, query, false)
-	if err != nil {
-		return statement.EndedContext(ctx, err)
-	}
-	return allowed
-}
-
-// Follow takes back what is remembered of tasks after a statement that has gone back to a savepoint of the handler's.
-func (c *Call) Follow(query string) {
+// Follow has do follow a statement about savepoints, unless there was none before.
+func (c *Call) Follow(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.over && c.tx.guard.Nested() {
-		c.tx.changes.FollowSavepoint(query)
+		do()
 	}
 }
 

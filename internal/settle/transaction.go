@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/internal/statement"
@@ -52,9 +53,9 @@ type transaction struct {
 	batch   *batch
 	ctx     context.Context //nolint:containedctx // Ends with this transaction.
 	tx      *sqlx.Tx
-	changes *schedule.Tx    // what handlers get
-	ledger  *ledger.Tx      // what they changed
-	guard   statement.Guard // of their own statements
+	changes inside.Tx[*schedule.Tx] // of which handlers get theirs
+	ledger  *ledger.Tx              // what they changed
+	guard   statement.Guard         // of their own statements
 
 	began    time.Time // when the hints' moment came, on the local clock
 	lockedAt time.Time // when the rows were locked, on the database's clock
@@ -115,7 +116,8 @@ func (b *batch) forgetCalls() {
 
 // steps are what the transaction does, which began just before the hints' moment: at the moment it locks the rows.
 func (t *transaction) steps(began *sqlx.Tx) (*ledger.Tx, error) {
-	t.tx, t.changes = began, schedule.NewTx(began, t.settler.store).Only(t.settler.cfg.Kinds)
+	t.tx, t.changes = began, schedule.Inside(inside.Key{}, schedule.NewTx(began, t.settler.store))
+	t.changes.Only(t.settler.cfg.Kinds, t.settler.cfg.BeforeSchedule)
 	t.ledger = t.changes.Ledger()
 	t.sleepUntil(0)
 	t.began = time.Now()

@@ -25,12 +25,12 @@ func blockOf(b task.BlockedOwner) Block { return Block{b.Owner, b.At.UnixMilli()
 
 // BlockOwner is schedule.Client.BlockOwner under the console's name.
 func (c *Console) BlockOwner(ctx context.Context, owner string) (cancelled int, err error) {
-	return c.client.BlockOwnerAs(ctx, c.cfg.Actor, owner)
+	return c.inside().BlockOwner(ctx, c.cfg.Actor, owner)
 }
 
 // UnblockOwner ends the block of an owner. An owner that is not blocked stays as it is.
 func (c *Console) UnblockOwner(ctx context.Context, owner string) error {
-	return c.client.UnblockOwnerAs(ctx, c.cfg.Actor, owner)
+	return c.inside().UnblockOwner(ctx, c.cfg.Actor, owner)
 }
 
 // BlockedOwner reads the block of an owner; false if the owner is not blocked.

@@ -61,7 +61,7 @@ func (c *Console) change(ctx context.Context, fn func(tx *schedule.Tx) (task.Tas
 		if changed, err = fn(tx); err != nil {
 			return err
 		}
-		return tx.RecordHistory(ctx)
+		return record(ctx, tx)
 	})
 	if err != nil {
 		return Task{}, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -199,7 +200,9 @@ func (c *Console) RunRecurrence(ctx context.Context, owner, name string) (Task, 
 
 // RunRecurrenceOnce is RunRecurrence for a call that may be repeated: it makes one task with the id.
 func (c *Console) RunRecurrenceOnce(ctx context.Context, owner, name string, id task.ID) (Task, error) {
-	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) { return tx.RunRecurrenceOnce(ctx, owner, name, id) })
+	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) {
+		return schedule.Inside(inside.Key{}, tx).RunRecurrenceOnce(ctx, owner, name, id)
+	})
 }
 
 // changeRecurrence makes one change, and writes its lines of history in the same transaction.
@@ -209,7 +212,7 @@ func (c *Console) changeRecurrence(ctx context.Context, fn func(tx *schedule.Tx)
 		if changed, err = fn(tx); err != nil {
 			return err
 		}
-		return tx.RecordHistory(ctx)
+		return record(ctx, tx)
 	})
 	if err != nil {
 		return Recurrence{}, err

@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/dsn"
+	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/store"
@@ -127,7 +128,7 @@ type Pipeline struct {
 	worked *store.Store // the worker's handle; the store itself on SQLite
 	clock  *loop.Clock
 	hints  *hints
-	kinds  *schedule.Kinds
+	kinds  *kinds.Kinds
 	reader *worker.Reader // nil: no handlers
 
 	mu      sync.Mutex
@@ -187,7 +188,7 @@ func OpenSQLite(ctx context.Context, path string, cfg Config) (*Pipeline, error)
 }
 
 func open(ctx context.Context, s, worked *store.Store, cfg Config) (*Pipeline, error) {
-	p := &Pipeline{cfg: cfg, store: s, worked: worked, kinds: schedule.NewKinds(cfg.named)}
+	p := &Pipeline{cfg: cfg, store: s, worked: worked, kinds: kinds.New(cfg.named)}
 	if err := p.open(ctx); err != nil {
 		return nil, errors.Join(err, p.Close(ctx))
 	}

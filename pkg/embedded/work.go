@@ -8,9 +8,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/worker"
 )
 
@@ -81,7 +83,7 @@ func (p *Pipeline) workerConfig() worker.Config {
 }
 
 func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
-	w, err := worker.New(p.workerConfig(), mux, p.worked, p.hints, p.Ledger().Writer(), p.hints)
+	w, err := worker.New(p.workerConfig(), mux, p.worked, p.hints, schedule.InsideClient(inside.Key{}, p.Client).Ledger().Writer(), p.hints)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func TestTransactionsActor(t *testing.T) {
 			if _, err := tx.As("grace@support").Cancel(ctx, id); err != nil || !record {
 				return err
 			}
-			return tx.RecordHistory(ctx)
+			return insideOf(tx).Ledger().Record(ctx)
 		}))
 	}
 	_, err := w.Cancel(ctx, other.ID)

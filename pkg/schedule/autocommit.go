@@ -65,7 +65,7 @@ func (c *Client) autocommitInsert(ctx context.Context, spec task.Spec) (made tas
 	if _, err := spec.Resolve(time.Now()); err != nil {
 		return task.Task{}, true, err // before it could spoil the others' statement
 	}
-	if err := c.cfg.Kinds.check(specs); err != nil {
+	if err := c.cfg.Kinds.CheckSpecs(specs); err != nil {
 		return task.Task{}, true, err
 	}
 	out, err := c.inserts.Do(ctx, specs[0])

@@ -19,8 +19,8 @@ import (
 // and imports don't call it.
 type SpecFunc func(ctx context.Context, spec task.Spec) (task.Spec, error)
 
-// Apply returns the specs to schedule instead of these. It is for our own worker.
-func (f SpecFunc) Apply(ctx context.Context, specs []task.Spec) ([]task.Spec, error) {
+// apply returns the specs to schedule instead of these.
+func (f SpecFunc) apply(ctx context.Context, specs []task.Spec) ([]task.Spec, error) {
 	if f == nil {
 		return specs, nil
 	}

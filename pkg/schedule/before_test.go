@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -105,7 +106,7 @@ func TestBeforeScheduleLeavesTheTransactionOpen(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	var calls atomic.Int64
-	kinds := schedule.NewKinds([]string{"default"})
+	known := kinds.New([]string{"default"})
 	other := task.NewKind[int]("other", task.Queue("elsewhere"))
 	before := func(ctx context.Context, spec task.Spec) (task.Spec, error) {
 		switch spec.Owner() {
@@ -116,7 +117,7 @@ func TestBeforeScheduleLeavesTheTransactionOpen(t *testing.T) {
 		}
 		return counted(&calls)(ctx, spec)
 	}
-	cfg := schedule.Config{BeforeSchedule: before, Kinds: kinds, Logger: slog.New(slog.DiscardHandler)}
+	cfg := schedule.Config{BeforeSchedule: before, Kinds: known, Logger: slog.New(slog.DiscardHandler)}
 	c, err := schedule.New(cfg, w.store, w, w)
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { c.Close(context.Background()) })

@@ -42,12 +42,6 @@ func (c *Client) BlockOwner(ctx context.Context, owner string) (cancelled int, e
 	return blockOwner(ctx, owner, c.InTx)
 }
 
-// BlockOwnerAs is BlockOwner by an actor, as Tx.As names it. Each transaction writes its lines of the history with its changes. It is
-// for our own console.
-func (c *Client) BlockOwnerAs(ctx context.Context, actor, owner string) (cancelled int, err error) {
-	return blockOwner(ctx, owner, c.inTxAs(actor))
-}
-
 // transactor runs a function in a transaction.
 type transactor func(ctx context.Context, fn func(tx *Tx) error) error
 
@@ -58,7 +52,7 @@ func (c *Client) inTxAs(actor string) transactor {
 			if err := fn(tx.As(actor)); err != nil {
 				return err
 			}
-			return tx.RecordHistory(ctx)
+			return tx.ledger.Record(ctx)
 		})
 	}
 }
@@ -86,11 +80,6 @@ func blockOwner(ctx context.Context, owner string, inTx transactor) (cancelled i
 // owner who is not blocked stays as it is.
 func (c *Client) UnblockOwner(ctx context.Context, owner string) error {
 	return unblockOwner(ctx, owner, c.InTx)
-}
-
-// UnblockOwnerAs is UnblockOwner as BlockOwnerAs is BlockOwner.
-func (c *Client) UnblockOwnerAs(ctx context.Context, actor, owner string) error {
-	return unblockOwner(ctx, owner, c.inTxAs(actor))
 }
 
 func unblockOwner(ctx context.Context, owner string, inTx transactor) error {
@@ -121,7 +110,13 @@ func (c *Client) BlockedOwners(ctx context.Context, after string, n int) ([]task
 // because it was scheduled and came due while this transaction was open, may take effect after it. A call of Client.BlockOwner after
 // the commit rules that out. An owner with more than task.MaxPerCall pending tasks or recurrences is refused with a FieldError,
 // after which the transaction can't commit: Client.BlockOwner goes on in pages.
+//
+// No handler waits: a block by a handler's Tx is complete a third of a second after the commit.
 func (t *Tx) BlockOwner(ctx context.Context, owner string) ([]task.Task, error) {
+	ctx, err := t.forTasks(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := t.beginOfOwner(ctx, owner); err != nil {
 		return nil, err
 	}
@@ -140,6 +135,10 @@ func (t *Tx) BlockOwner(ctx context.Context, owner string) ([]task.Task, error) 
 
 // UnblockOwner ends a block, as Client.UnblockOwner does. Its limit is that of BlockOwner.
 func (t *Tx) UnblockOwner(ctx context.Context, owner string) error {
+	ctx, err := t.forTasks(ctx)
+	if err != nil {
+		return err
+	}
 	more, err := t.unblock(ctx, owner)
 	if err == nil && more {
 		err = t.ledger.Fail(tooManyOfOwner("Client.UnblockOwner goes on in pages"))
@@ -187,16 +186,6 @@ func (t *Tx) unblock(ctx context.Context, owner string) (more bool, err error) {
 	}
 	t.ledger.Note(task.Event{At: now, Name: task.EventUnblocked, Detail: owner})
 	return false, nil
-}
-
-// EndBlocked cancels what is left of a blocked owner, up to task.MaxPerCall tasks and recurrences; nothing of one who is not blocked
-// any more. It is for our own daemon.
-func (t *Tx) EndBlocked(ctx context.Context, owner string) error {
-	blocked, err := t.rows.LockBlock(ctx, t.db, owner)
-	if err == nil && blocked {
-		_, _, err = t.endOwner(ctx, owner)
-	}
-	return err
 }
 
 func (t *Tx) beginOfOwner(ctx context.Context, owner string) (time.Time, error) {
@@ -269,13 +258,12 @@ func (t *Tx) nowUnlessBlocked(ctx context.Context, owners ...string) (time.Time,
 	if blocked != "" {
 		return t.ledger.Moment(), fmt.Errorf("schedule for owner %s: %w", blocked, task.ErrOwnerBlocked)
 	}
-	t.AssumeUnblocked(ask)
+	t.assumeUnblocked(ask)
 	return t.ledger.Moment(), nil
 }
 
-// AssumeUnblocked names owners who can't become blocked while this transaction is open, because it has locked a pending task of each: it
-// does not ask for them. It is for our own worker.
-func (t *Tx) AssumeUnblocked(owners []string) {
+// assumeUnblocked names owners for whom nowUnlessBlocked does not ask.
+func (t *Tx) assumeUnblocked(owners []string) {
 	if t.unblocked == nil {
 		t.unblocked = make(map[string]bool, len(owners))
 	}

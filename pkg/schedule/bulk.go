@@ -53,7 +53,8 @@ func (t *Tx) Bulk(ctx context.Context, o task.Operation) (task.Operation, error)
 	if err := o.Check(); err != nil {
 		return task.Operation{}, err
 	}
-	if err := t.checkUsable(ctx); err != nil {
+	ctx, err := t.usable(ctx)
+	if err != nil {
 		return task.Operation{}, err
 	}
 	now, err := t.ledger.Now(ctx)
@@ -88,6 +89,10 @@ func (t *Tx) begun(ctx context.Context, wanted task.Operation) (task.Operation, 
 
 // Operation reads an operation, in any state. It answers task.ErrNoOperation.
 func (t *Tx) Operation(ctx context.Context, id task.ID) (task.Operation, error) {
+	ctx, err := t.forTasks(ctx)
+	if err != nil {
+		return task.Operation{}, err
+	}
 	o, found, err := t.rows.Operation(ctx, t.db, id)
 	if err != nil {
 		return task.Operation{}, err
@@ -118,7 +123,8 @@ func (t *Tx) CancelOperation(ctx context.Context, id task.ID) (task.Operation, e
 func (t *Tx) changeOperation(
 	ctx context.Context, verb string, id task.ID, to task.OperationState, event string,
 ) (task.Operation, error) {
-	if err := t.checkUsable(ctx); err != nil {
+	ctx, err := t.usable(ctx)
+	if err != nil {
 		return task.Operation{}, err
 	}
 	now, err := t.ledger.Now(ctx)

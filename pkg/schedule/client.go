@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/batcher"
+	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -59,7 +60,7 @@ type Config struct {
 	Layout func(ctx context.Context) (task.Layout, error)
 
 	// Kinds refuses what nobody would run; nil: nothing is refused.
-	Kinds *Kinds
+	Kinds *kinds.Kinds
 
 	// Settler runs due tasks in this client's transactions, for SettleDue; nil: none does.
 	Settler Settler
@@ -125,9 +126,6 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	c.committing.Go(func() { c.changes.Run(ctx) })
 	return c, nil
 }
-
-// Ledger is where the client's transactions are committed. It is for our own worker, daemon and console.
-func (c *Client) Ledger() *ledger.Ledger { return c.ledger }
 
 // Close puts and compensates what is waiting, until ctx ends or Config.DrainTime has passed, and stops. What is left then
 // is dropped and counted; the daemon's sweeps find it. Transactions after Close commit as before, but aren't put.

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -32,7 +33,7 @@ func TestCloseGivesUpOnWhatHangs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Ledger().Writer().PutAndWait(t.Context(), []task.Task{{ID: task.NewID(), Version: 1}})
+		schedule.InsideClient(inside.Key{}, c).Ledger().Writer().PutAndWait(t.Context(), []task.Task{{ID: task.NewID(), Version: 1}})
 		began := time.Now()
 		c.Close(t.Context())
 		if got := time.Since(began); got != 2*time.Second {

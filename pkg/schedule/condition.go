@@ -54,6 +54,10 @@ func only(next transition, conditions []Condition) transition {
 // Lock locks the task until the transaction ends, and returns it: what it says holds until then, so that the caller can decide by it. Its
 // errors are those of Reschedule, but that a task that has ended comes back like any other.
 func (t *Tx) Lock(ctx context.Context, id task.ID) (task.Task, error) {
+	ctx, err := t.forTasks(ctx)
+	if err != nil {
+		return task.Task{}, err
+	}
 	locked, err := t.lock(ctx, "lock", []task.ID{id})
 	if err != nil {
 		return task.Task{}, err

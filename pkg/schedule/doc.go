@@ -51,10 +51,10 @@
 //     block waits for a little longer ([Client.InTx], [Joined.Commit] and [Joined.Index] do), before it goes on.
 //  2. Then it stops recurrences and cancels pending tasks, in transactions (endOwner). A worker that claimed before step 1 holds the
 //     task's row: the cancel waits for it, and takes what its handler has made. So a worker need not ask again for owners of whom it
-//     has locked a pending task ([Tx.AssumeUnblocked]).
+//     has locked a pending task (assumeUnblocked).
 //  3. A transaction that asked before step 1 may commit after step 2. The statement of a worker's claim begins after that commit,
 //     and says that the owner is blocked: the worker cancels the task. The daemon does the same for tasks that are not due, and stops
-//     recurrences, of owners blocked within the last hour ([Tx.EndBlocked]).
+//     recurrences, of owners blocked within the last hour (inside.go: EndBlocked).
 //  4. [Client.UnblockOwner] locks the row, cancels what is left, and deletes the row, in one transaction: nothing of before the block
 //     that is committed by then runs after it.
 //
@@ -66,8 +66,8 @@
 // What a change means to people (moved by how much, replaced, cancelled) becomes a line of the history (internal/ledger: history.go): from a
 // bounded buffer, in bulk every 200 ms and at Close, after the commit, so that a change of one task stays the one statement
 // that it is. Lines that don't fit, or that the database refuses, are dropped and counted. The history is for people: it may
-// miss the last moment before a crash, and a change whose COMMIT's answer was lost. The row is the truth. A tool that must not
-// miss its own lines writes them into the transaction, by Tx.RecordHistory.
+// miss the last moment before a crash, and a change whose COMMIT's answer was lost. The row is the truth. The console must not
+// miss its own lines, and writes them into the transaction (internal/ledger: Record).
 //
 // # What is decided where
 //

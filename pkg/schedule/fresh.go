@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -91,13 +88,3 @@ func (c *Client) Fresh(ctx context.Context, owner string, fn func(tx *Tx, settle
 		return fn(tx, settled)
 	})
 }
-
-// Handlers makes the Tx of the handlers that run in this transaction: what they do joins the same list. It is for our own settler.
-func (t *Tx) Handlers() (handlers *Tx, own *sqlx.Tx) {
-	own, _ = t.db.(*sqlx.Tx)
-	return &Tx{db: own, rows: t.rows, ledger: t.ledger, kinds: t.kinds, tracer: t.tracer}, own
-}
-
-// AsOf has due times count from this moment, which Now answers too: a handler that runs for a caller schedules and moves tasks as if it
-// had run in time. It is for our own settler.
-func (t *Tx) AsOf(at time.Time) { t.asOf = at }

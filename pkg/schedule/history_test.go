@@ -102,13 +102,13 @@ func TestToldBehindASavepointThatIsTakenBack(t *testing.T) {
 		pipelinetest.Must(t, err)
 		_, err = tx.ExecContext(t.Context(), "SAVEPOINT one")
 		pipelinetest.Must(t, err)
-		mark := tx.Ledger().Mark()
+		mark := insideOf(tx).Ledger().Mark()
 		_, err = tx.Cancel(t.Context(), behind.ID)
 		pipelinetest.Must(t, err)
-		pipelinetest.Must(t, tx.RecordHistory(t.Context()))
+		pipelinetest.Must(t, insideOf(tx).Ledger().Record(t.Context()))
 		_, err = tx.ExecContext(t.Context(), "ROLLBACK TO SAVEPOINT one")
 		pipelinetest.Must(t, err)
-		tx.Ledger().Rewind(mark)
+		insideOf(tx).Ledger().Rewind(mark)
 		return nil
 	}))
 	w.Close(t.Context())
@@ -127,7 +127,7 @@ func TestToldInTheTransactionIsToldOnce(t *testing.T) {
 	tell := func(id task.ID, fail error) error {
 		return w.InTx(t.Context(), func(tx *schedule.Tx) error {
 			_, err := tx.Cancel(t.Context(), id)
-			return errors.Join(err, tx.RecordHistory(t.Context()), fail)
+			return errors.Join(err, insideOf(tx).Ledger().Record(t.Context()), fail)
 		})
 	}
 	errNo := errors.New("no")

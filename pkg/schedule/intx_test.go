@@ -375,17 +375,17 @@ func TestRewindForgetsWhatTheSavepointTookBack(t *testing.T) {
 		pipelinetest.Must(t, err)
 		_, err = tx.ExecContext(ctx, "SAVEPOINT one")
 		pipelinetest.Must(t, err)
-		mark := tx.Ledger().Mark()
+		mark := insideOf(tx).Ledger().Mark()
 		_, err = tx.Schedule(ctx, undone)
 		pipelinetest.Must(t, err)
 		_, err = tx.Cancel(ctx, kept.ID())
 		pipelinetest.Must(t, err)
-		if got := tx.Ledger().Touched(mark); len(got) != 2 || got[0].ID != undone.ID() || got[1].State != task.Cancelled {
+		if got := insideOf(tx).Ledger().Touched(mark); len(got) != 2 || got[0].ID != undone.ID() || got[1].State != task.Cancelled {
 			t.Errorf("touched since the mark: %v", got)
 		}
 		_, err = tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT one")
 		pipelinetest.Must(t, err)
-		tx.Ledger().Rewind(mark)
+		insideOf(tx).Ledger().Rewind(mark)
 		return nil
 	}))
 	if diff := cmp.Diff([]int64{1}, w.put(kept.ID())); diff != "" || len(w.put(undone.ID())) != 0 {

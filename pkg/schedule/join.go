@@ -119,7 +119,7 @@ func (j *Joined) Commit(ctx context.Context) error {
 
 // checkWhole refuses a COMMIT that would not commit all that was done here.
 func (j *Joined) checkWhole(ctx context.Context) error {
-	if err := j.Err(); err != nil {
+	if err := j.ledger.Err(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {

@@ -65,7 +65,7 @@ func TestJoinCommitsWithTheCaller(t *testing.T) {
 		pipelinetest.Must(t, err)
 		moved, err := j.Shift(ctx, row.ID, -time.Minute)
 		pipelinetest.Must(t, err)
-		pipelinetest.Must(t, j.RecordHistory(ctx))
+		pipelinetest.Must(t, insideOf(j.Tx).Ledger().Record(ctx))
 		if w.exists(t, row.ID) {
 			t.Errorf("%s: the task was there before the commit", name)
 		}
@@ -213,12 +213,12 @@ func TestCallersSavepointsWork(t *testing.T) {
 	pipelinetest.Must(t, err)
 	_, err = tx.ExecContext(ctx, "SAVEPOINT theirs")
 	pipelinetest.Must(t, err)
-	mark := j.Ledger().Mark()
+	mark := insideOf(j.Tx).Ledger().Mark()
 	undone, err := j.Schedule(ctx, meal.New("ann", 2, task.In(time.Hour)))
 	pipelinetest.Must(t, err)
 	_, err = tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT theirs")
 	pipelinetest.Must(t, err)
-	j.Ledger().Rewind(mark)
+	insideOf(j.Tx).Ledger().Rewind(mark)
 	pipelinetest.Must(t, j.Commit(ctx))
 	if !w.exists(t, kept.ID) || w.exists(t, undone.ID) || len(w.put(undone.ID)) > 0 {
 		t.Error("the savepoint did not hold")

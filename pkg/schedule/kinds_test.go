@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -18,12 +19,12 @@ func TestKindsThatNobodyRunsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
-	kinds := schedule.NewKinds([]string{"default", "mails"})
-	c, err := schedule.New(schedule.Config{Kinds: kinds, Logger: slog.New(slog.DiscardHandler)}, w.store, w, w)
+	known := kinds.New([]string{"default", "mails"})
+	c, err := schedule.New(schedule.Config{Kinds: known, Logger: slog.New(slog.DiscardHandler)}, w.store, w, w)
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { c.Close(context.Background()) })
 	handled := task.NewKind[int]("mail.send", task.Queue("mails"))
-	pipelinetest.Must(t, kinds.Handle([]task.KindInfo{handled.Info()}))
+	pipelinetest.Must(t, known.Handle([]task.KindInfo{handled.Info()}))
 
 	_, err = c.Schedule(ctx, handled.New("ann", 1, task.In(time.Hour)))
 	pipelinetest.Must(t, err)
@@ -64,7 +65,7 @@ func TestKindsThatNobodyRunsAreRefused(t *testing.T) {
 		t.Errorf("%d tasks, want the one that may be", n)
 	}
 	other := task.NewKind[int]("mail.send", task.Queue("default"))
-	if err := kinds.Handle([]task.KindInfo{other.Info()}); err == nil || !strings.Contains(err.Error(), "mail.send") {
+	if err := known.Handle([]task.KindInfo{other.Info()}); err == nil || !strings.Contains(err.Error(), "mail.send") {
 		t.Errorf("a second handler of the kind on another queue: got %v, want a refusal", err)
 	}
 }

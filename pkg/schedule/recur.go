@@ -58,10 +58,11 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 	if err != nil {
 		return task.Recurrence{}, err
 	}
-	if err := t.kinds.check([]task.Spec{spec}); err != nil {
+	if err := t.kinds.CheckSpecs([]task.Spec{spec}); err != nil {
 		return task.Recurrence{}, err
 	}
-	if err := t.checkUsable(ctx); err != nil {
+	ctx, err = t.usable(ctx)
+	if err != nil {
 		return task.Recurrence{}, err
 	}
 	now, err := t.nowUnlessBlocked(ctx, spec.Owner())
@@ -305,7 +306,7 @@ func (t *Tx) withdraw(
 	for _, row := range tasks {
 		i := slices.IndexFunc(locked, func(r task.Recurrence) bool { return r.Newest == row.ID })
 		isTaken := (i >= 0 || take == takeAll) && row.State == task.Pending
-		if !isTaken || slices.Contains(t.renewed, row.ID) || t.inScope != nil && !t.inScope(row.Kind) {
+		if !isTaken || slices.Contains(t.own, row.ID) || t.inScope != nil && !t.inScope(row.Kind) {
 			continue
 		}
 		changes = append(changes, task.Change{Before: row, After: row.Withdraw(t.ledger.Moment())})

@@ -11,6 +11,10 @@ import (
 
 // Recurrence reads an active or paused recurrence without locking it. It answers task.ErrNoRecurrence if there is none.
 func (t *Tx) Recurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
+	ctx, err := t.forTasks(ctx)
+	if err != nil {
+		return task.Recurrence{}, err
+	}
 	r, found, err := t.rows.Recurrence(ctx, t.db, owner, name)
 	if err != nil {
 		return task.Recurrence{}, err
@@ -24,6 +28,10 @@ func (t *Tx) Recurrence(ctx context.Context, owner, name string) (task.Recurrenc
 // Recurrences reads the owner's active and paused recurrences, by name, without locking them.
 func (t *Tx) Recurrences(ctx context.Context, owner string) ([]task.Recurrence, error) {
 	if err := task.CheckOwner(owner); err != nil {
+		return nil, err
+	}
+	ctx, err := t.forTasks(ctx)
+	if err != nil {
 		return nil, err
 	}
 	return t.rows.OwnerRecurrences(ctx, t.db, owner, math.MaxInt32)
@@ -53,7 +61,8 @@ func (t *Tx) stop(r task.Recurrence) task.Recurrence {
 }
 
 func (t *Tx) halt(ctx context.Context, verb, owner, name string, next func(task.Recurrence) task.Recurrence) (task.Recurrence, error) {
-	if err := t.checkUsable(ctx); err != nil {
+	ctx, err := t.usable(ctx)
+	if err != nil {
 		return task.Recurrence{}, err
 	}
 	r, err := t.Recurrence(ctx, owner, name)
@@ -89,7 +98,8 @@ func (t *Tx) haltAll(ctx context.Context, verb string, read []task.Recurrence, n
 // task.MaxPerCall of them is refused with a FieldError. Those that are over are forgotten as well, after the retention. Tasks that
 // no recurrence has made stay: CancelOwner cancels them.
 func (t *Tx) StopRecurrences(ctx context.Context, owner string) ([]task.Recurrence, error) {
-	if err := t.checkUsable(ctx); err != nil {
+	ctx, err := t.usable(ctx)
+	if err != nil {
 		return nil, err
 	}
 	all, err := t.Recurrences(ctx, owner)
@@ -122,7 +132,8 @@ func (t *Tx) stopAll(ctx context.Context, owner string, all []task.Recurrence) (
 // ResumeRecurrence ends a pause: the next task is that of the first tick from now on, or of one before whose jitter is not over. An
 // active recurrence stays as it is. It answers task.ErrNoRecurrence.
 func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
-	if err := t.checkUsable(ctx); err != nil {
+	ctx, err := t.usable(ctx)
+	if err != nil {
 		return task.Recurrence{}, err
 	}
 	r, err := t.Recurrence(ctx, owner, name)
@@ -150,13 +161,13 @@ func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Rec
 // RunRecurrence makes a task that is due now, beside those of the timetable, and returns it: its tick is now. Also a paused
 // recurrence runs so. It answers task.ErrNoRecurrence.
 func (t *Tx) RunRecurrence(ctx context.Context, owner, name string) (task.Task, error) {
-	return t.RunRecurrenceOnce(ctx, owner, name, task.NewID())
+	return t.runRecurrence(ctx, owner, name, task.NewID())
 }
 
-// RunRecurrenceOnce is RunRecurrence for a call that may be repeated: the task gets the id, and once it is there, a call returns it as
-// it stands. An id that a task of another owner or kind has answers a *task.FieldError.
-func (t *Tx) RunRecurrenceOnce(ctx context.Context, owner, name string, id task.ID) (task.Task, error) {
-	if err := t.checkUsable(ctx); err != nil {
+// runRecurrence makes the task with this id, or returns the one that an earlier call has made.
+func (t *Tx) runRecurrence(ctx context.Context, owner, name string, id task.ID) (task.Task, error) {
+	ctx, err := t.usable(ctx)
+	if err != nil {
 		return task.Task{}, err
 	}
 	if _, err := t.nowUnlessBlocked(ctx, owner); err != nil {

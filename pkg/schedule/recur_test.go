@@ -421,8 +421,8 @@ func TestRunRecurrenceOnce(t *testing.T) {
 	run := func(owner string) (made task.Task, events int, err error) {
 		time.Sleep(2 * time.Millisecond) // a call of another moment
 		err = w.InTx(t.Context(), func(tx *schedule.Tx) (err error) {
-			made, err = tx.RunRecurrenceOnce(t.Context(), owner, "breakfast", id)
-			events = len(tx.Ledger().Events())
+			made, err = insideOf(tx).RunRecurrenceOnce(t.Context(), owner, "breakfast", id)
+			events = len(insideOf(tx).Ledger().Events())
 			return err
 		})
 		return made, events, err
@@ -644,7 +644,7 @@ func TestScopedRecurLeavesOtherKinds(t *testing.T) {
 	pipelinetest.Must(t, err)
 	scoped := func() error {
 		return w.InTx(t.Context(), func(tx *schedule.Tx) error {
-			tx.Scoped(func(kind string) bool { return kind == meal.Name() })
+			insideOf(tx).Scope(func(kind string) bool { return kind == meal.Name() })
 			_, err := tx.Recur(t.Context(), "breakfast", weekly, meal.Recurring("ann", 2), recur.Policy{})
 			return err
 		})

@@ -102,6 +102,10 @@ func (t *Tx) changeMany(ctx context.Context, verb string, ids []task.ID, next tr
 	if err := checkCount(len(ids)); err != nil || len(ids) == 0 {
 		return nil, err
 	}
+	ctx, err := t.forTasks(ctx)
+	if err != nil {
+		return nil, err
+	}
 	locked, err := t.lock(ctx, verb, ids)
 	if err != nil {
 		return nil, err
@@ -142,7 +146,8 @@ func (t *Tx) changeOwner(ctx context.Context, verb, owner, kind string, next tra
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, err
 	}
-	if err := t.checkUsable(ctx); err != nil {
+	ctx, err := t.usable(ctx)
+	if err != nil {
 		return nil, err
 	}
 	locked, err := t.lockOwner(ctx, verb, owner, kind)

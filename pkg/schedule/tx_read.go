@@ -20,6 +20,10 @@ type rowReader interface {
 // Get reads the task, in any state, without locking it: by the time of the next statement it may have changed. It answers
 // task.ErrNotFound.
 func (t *Tx) Get(ctx context.Context, id task.ID) (task.Task, error) {
+	ctx, err := t.forTasks(ctx)
+	if err != nil {
+		return task.Task{}, err
+	}
 	return getOne(ctx, t.rows, t.db, id)
 }
 
@@ -45,6 +49,10 @@ func (t *Tx) GetMany(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	if err := checkCount(len(ids)); err != nil || len(ids) == 0 {
 		return nil, err
 	}
+	ctx, err := t.forTasks(ctx)
+	if err != nil {
+		return nil, err
+	}
 	found, err := t.rows.Get(ctx, t.db, ids)
 	if err != nil {
 		return nil, fmt.Errorf("get %s: %w", idsText(ids), err)
@@ -55,6 +63,10 @@ func (t *Tx) GetMany(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 // ListOwner reads the owner's pending tasks, of one kind or ("") of any, by run_at, without locking them.
 func (t *Tx) ListOwner(ctx context.Context, owner, kind string) ([]task.Task, error) {
 	if err := task.CheckOwner(owner); err != nil {
+		return nil, err
+	}
+	ctx, err := t.forTasks(ctx)
+	if err != nil {
 		return nil, err
 	}
 	found, err := t.rows.ListOwner(ctx, t.db, owner, kind)

@@ -14,6 +14,11 @@ import (
 // (its id isn't spec.ID()), moved, replaced or as it was, as the spec's key says; spec.Outcome tells which. Scheduling the same
 // Spec again returns its task, whatever became of it. Input outside the limits answers a *task.FieldError, and nothing was
 // changed.
+//
+// In a handler, a follow-up under the key of the task that is being run, whose key is free only when it has ended, answers
+// worker.ErrOwnKey and changes nothing: move the task instead, or give each follow-up a key of its own. KeyMove with that key moves the
+// task, and KeyReplace gives it new data as well: its run takes effect, and it stays pending for the next one, as after Reschedule.
+// task.Window answers worker.ErrOwnKey within the window that has admitted the task.
 func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 	rows, err := t.ScheduleMany(ctx, []task.Spec{spec})
 	if err != nil {
@@ -26,7 +31,7 @@ func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 // the order of the specs, each as it stands after the call; of two specs with one key the first makes the task, and the second
 // finds it.
 func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
-	specs, err := t.before.Apply(ctx, specs)
+	specs, err := t.before.apply(ctx, specs)
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +42,14 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	if err := checkCount(len(specs)); err != nil || len(specs) == 0 {
 		return nil, err
 	}
-	if err := t.kinds.check(specs); err != nil {
+	if err := t.kinds.CheckSpecs(specs); err != nil {
 		return nil, err
+	}
+	if t.call != nil {
+		var err error
+		if ctx, err = t.call.ForSpecs(ctx, specs); err != nil {
+			return nil, err
+		}
 	}
 	if err := t.checkUsable(ctx); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"database/sql"
+	"io"
 
 	"github.com/jmoiron/sqlx"
 
@@ -23,39 +24,63 @@ type handle interface {
 	BindNamed(query string, arg any) (string, []any, error)
 }
 
-// admit prepares for a statement of the service. The caller's own transaction is the caller's to guard: see Joined.
-func (t *Tx) admit(ctx context.Context, query string, followed bool) error {
-	if t.guard != nil {
-		return nil
+// admit prepares for a statement of the service, and returns the context for it. The caller's own transaction is the caller's to
+// guard: see Joined.
+func (t *Tx) admit(ctx context.Context, query string, followed bool) (context.Context, error) {
+	switch {
+	case t.call != nil:
+		return t.call.Admit(ctx, query, followed)
+	case t.guard != nil:
+		return ctx, nil
+	default:
+		return ctx, t.watch.Admit(ctx, t.db, query, followed, nothingBefore)
 	}
-	return t.watch.Admit(ctx, t.db, query, followed, nothingBefore)
 }
 
 func nothingBefore(context.Context) error { return nil }
 
 // admitted is admit for callers that can't return an error: after one it returns a context that has ended.
 func (t *Tx) admitted(ctx context.Context, query string) context.Context {
-	if err := t.admit(ctx, query, false); err != nil {
+	allowed, err := t.admit(ctx, query, false)
+	if err != nil {
 		return statement.EndedContext(ctx, err)
 	}
-	return ctx
+	return allowed
 }
+
+// closeAtEnd closes a result that a handler has left open when it returned: a result that is open when its context ends closes the
+// connection, which the handler shares.
+func (t *Tx) closeAtEnd(result io.Closer) {
+	if t.call != nil {
+		t.call.CloseAtEnd(result)
+	}
+}
+
+// oneRow closes a result of one row that nobody has scanned.
+type oneRow struct{ scan func(...any) error }
+
+func (r oneRow) Close() error { return r.scan() }
 
 // ExecContext runs the service's own statement in the transaction. With a ROLLBACK TO a savepoint that was set here too,
 // as in nested transactions, this Tx forgets the tasks that it has touched since.
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if err := t.admit(ctx, query, true); err != nil {
+	ctx, err := t.admit(ctx, query, true)
+	if err != nil {
 		return nil, err
 	}
 	r, err := t.db.ExecContext(ctx, query, args...)
-	if err == nil && (t.guard != nil || t.watch.Nested()) {
-		t.FollowSavepoint(query)
+	switch {
+	case err != nil:
+	case t.call != nil:
+		t.call.Follow(func() { t.followSavepoint(query) })
+	case t.guard != nil || t.watch.Nested():
+		t.followSavepoint(query)
 	}
 	return r, err
 }
 
-// FollowSavepoint follows what a statement did to a savepoint, if it is about one. It is for our own worker.
-func (t *Tx) FollowSavepoint(query string) {
+// followSavepoint follows what a statement did to a savepoint, if it is about one.
+func (t *Tx) followSavepoint(query string) {
 	name, use := statement.Savepoint(query)
 	mark, set := t.marks[name]
 	switch {
@@ -70,43 +95,63 @@ func (t *Tx) FollowSavepoint(query string) {
 }
 
 // PrepareContext prepares the service's own statement in the transaction, as the interfaces of sqlc, GORM and others ask.
-// The statement ends with the transaction. A statement that runs once is cheaper without: preparing is a round trip more.
+// The statement ends with the transaction, and with the handler. A statement that runs once is cheaper without: preparing is a round
+// trip more.
 func (t *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
-	if err := t.admit(ctx, query, false); err != nil {
+	ctx, err := t.admit(ctx, query, false)
+	if err != nil {
 		return nil, err
+	}
+	if t.call != nil {
+		ctx = t.call.BoundPrepared(ctx)
 	}
 	return t.db.PrepareContext(ctx, query)
 }
 
 // QueryContext runs the service's own query in the transaction. Close the rows before the next statement.
 func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := t.admit(ctx, query, false); err != nil {
+	ctx, err := t.admit(ctx, query, false)
+	if err != nil {
 		return nil, err
 	}
-	return t.db.QueryContext(ctx, query, args...)
+	rows, err := t.db.QueryContext(ctx, query, args...)
+	if err == nil {
+		t.closeAtEnd(rows)
+	}
+	return rows, err
 }
 
 // QueryRowContext runs the service's own query of one row in the transaction.
 func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return t.db.QueryRowContext(t.admitted(ctx, query), query, args...)
+	found := t.db.QueryRowContext(t.admitted(ctx, query), query, args...)
+	t.closeAtEnd(oneRow{found.Scan})
+	return found
 }
 
 // QueryxContext is QueryContext with sqlx's rows.
 func (t *Tx) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
-	if err := t.admit(ctx, query, false); err != nil {
+	ctx, err := t.admit(ctx, query, false)
+	if err != nil {
 		return nil, err
 	}
-	return t.db.QueryxContext(ctx, query, args...)
+	rows, err := t.db.QueryxContext(ctx, query, args...)
+	if err == nil {
+		t.closeAtEnd(rows)
+	}
+	return rows, err
 }
 
 // QueryRowxContext is QueryRowContext with sqlx's row.
 func (t *Tx) QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row {
-	return t.db.QueryRowxContext(t.admitted(ctx, query), query, args...)
+	found := t.db.QueryRowxContext(t.admitted(ctx, query), query, args...)
+	t.closeAtEnd(oneRow{found.Scan})
+	return found
 }
 
 // GetContext reads one row into dest; sql.ErrNoRows when there is none.
 func (t *Tx) GetContext(ctx context.Context, dest any, query string, args ...any) error {
-	if err := t.admit(ctx, query, false); err != nil {
+	ctx, err := t.admit(ctx, query, false)
+	if err != nil {
 		return err
 	}
 	return t.db.GetContext(ctx, dest, query, args...)
@@ -114,7 +159,8 @@ func (t *Tx) GetContext(ctx context.Context, dest any, query string, args ...any
 
 // SelectContext reads all rows into the slice at dest.
 func (t *Tx) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
-	if err := t.admit(ctx, query, false); err != nil {
+	ctx, err := t.admit(ctx, query, false)
+	if err != nil {
 		return err
 	}
 	return t.db.SelectContext(ctx, dest, query, args...)

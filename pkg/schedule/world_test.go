@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
@@ -20,6 +21,8 @@ import (
 )
 
 var meal = task.NewKind[int]("meal.done")
+
+func insideOf(tx *schedule.Tx) inside.Tx[*schedule.Tx] { return schedule.Inside(inside.Key{}, tx) }
 
 // world is a client on a real store, with an index and a compensator that keep what they get.
 type world struct {

@@ -13,7 +13,7 @@ var ErrStuck = settle.ErrStuck
 
 // ErrOwnKey is what scheduling answers to a handler that gives a follow-up the key, or the id, of the very task that it runs:
 // that task still has it, and would be the answer, so that nothing would follow. Nothing was changed.
-var ErrOwnKey = errors.New("the task that is being run has this key itself, and nothing would follow: reschedule it, or use another key")
+var ErrOwnKey = settle.ErrOwnKey
 
 // Snooze is the answer of a handler that wants to be called again after d, without an attempt being charged. What it did
 // through its Tx is undone.

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -51,7 +52,7 @@ type Config struct {
 	// these. Default: none.
 	Limits map[string]task.Limit
 	// Kinds refuses handlers, and tasks that handlers schedule, which nobody would run. Default: it refuses nothing.
-	Kinds *schedule.Kinds
+	Kinds *kinds.Kinds
 	// BeforeSchedule sees each spec that a handler schedules, and may change or refuse it. Default: none.
 	BeforeSchedule schedule.SpecFunc
 	// Logger defaults to none.

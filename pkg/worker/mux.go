@@ -132,9 +132,9 @@ func register[P any](m *Mux, kind task.Kind[P], f settle.Form, fn func(context.C
 				ts[i] = Task[P]{Task: row, Payload: payload}
 			}
 			if m.outermost == nil {
-				return fn(ctx, &Tx{call}, ts)
+				return fn(ctx, call.Tx(), ts)
 			}
-			return m.callWrapped(ctx, call, func(ctx context.Context) error { return fn(ctx, &Tx{call}, ts) })
+			return m.callWrapped(ctx, call, func(ctx context.Context) error { return fn(ctx, call.Tx(), ts) })
 		},
 	}
 }

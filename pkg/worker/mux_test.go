@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/streamtest"
-	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -64,7 +64,7 @@ func TestWorkerReadsItsQueuesAlone(t *testing.T) {
 		t.Errorf("got %v, want a refusal of the queue", err)
 	}
 
-	stop := w.run(w.worker(mux, worker.Config{Queues: []string{"mails", "mails"}, Kinds: schedule.NewKinds([]string{"mails"})}))
+	stop := w.run(w.worker(mux, worker.Config{Queues: []string{"mails", "mails"}, Kinds: kinds.New([]string{"mails"})}))
 	w.publish(w.due(meal, 3)...)
 	w.publish(w.dueIn(mail, 3, time.Second)...)
 	pipelinetest.Await(t, "its own queue", func() bool { return w.settled("mail.send", "done") == 3 })
@@ -81,7 +81,7 @@ func TestQueueThatTheConfigurationLacksIsRefused(t *testing.T) {
 	mail := task.NewKind[payload]("mail.send", task.Queue("mails"))
 	mux := worker.NewMux()
 	worker.Handle(mux, mail, effect)
-	_, err := worker.New(worker.Config{Kinds: schedule.NewKinds([]string{"default"})}, mux, w.store, w.log, w.index, w.log)
+	_, err := worker.New(worker.Config{Kinds: kinds.New([]string{"default"})}, mux, w.store, w.log, w.index, w.log)
 	if err == nil || !strings.Contains(err.Error(), `"mails" of kind mail.send`) {
 		t.Errorf("got %v, want a refusal of the queue", err)
 	}
@@ -93,7 +93,7 @@ func TestQueueThatTheConfigurationLacksIsRefused(t *testing.T) {
 		return effect(ctx, tx, tk)
 	})
 	made := w.due(meal, 1)
-	w.pass(w.worker(mux, worker.Config{Kinds: schedule.NewKinds([]string{"default"})}), made...)
+	w.pass(w.worker(mux, worker.Config{Kinds: kinds.New([]string{"default"})}), made...)
 	var field *task.FieldError
 	if !errors.As(answer, &field) || field.Field != "queue" {
 		t.Errorf("got %v for what a handler schedules, want a refusal of the queue", answer)

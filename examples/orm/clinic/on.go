@@ -7,7 +7,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// on has GORM run its statements in a transaction of duetime's: a *schedule.Tx, or a handler's *worker.Tx.
+// on has GORM run its statements in a transaction of duetime's: a *schedule.Tx.
 func on(ctx context.Context, db *gorm.DB, tx gorm.ConnPool) *gorm.DB {
 	session := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipDefaultTransaction: true})
 	session.Statement.ConnPool = begun{tx}

@@ -6,7 +6,7 @@ import (
 	"database/sql"
 )
 
-// DBTX is what a *sql.DB, a *sql.Tx, a *schedule.Tx and a *worker.Tx have in common.
+// DBTX is what a *sql.DB, a *sql.Tx and a *schedule.Tx have in common.
 type DBTX interface {
 	ExecContext(context.Context, string, ...interface{}) (sql.Result, error)
 	PrepareContext(context.Context, string) (*sql.Stmt, error)

@@ -52,7 +52,7 @@ var guards = []guard{
 	{
 		"a handler stops the recurrence whose task it runs, and the task with it",
 		"pkg/schedule/recur.go",
-		" || slices.Contains(t.renewed, row.ID)",
+		" || slices.Contains(t.own, row.ID)",
 		"",
 		"pkg/worker TestHandlerChangesItsRecurrence",
 	},
@@ -258,7 +258,7 @@ var guards = []guard{
 	},
 	{
 		"a follow-up under the running task's own key is lost",
-		"pkg/worker/ownkey.go",
+		"internal/settle/ownkey.go",
 		"if o.ID == wanted.ID || sameKey(o, wanted) && !changes {",
 		"if false && (o.ID == wanted.ID || sameKey(o, wanted) && !changes) {",
 		"pkg/worker TestFollowUpUnderItsOwnKeyIsRefused",
@@ -298,8 +298,8 @@ var guards = []guard{
 	{
 		"a task that moves itself uses its attempts up",
 		"internal/settle/invoke.go",
-		"	t.changes.Renew(collect(members, idOf), renew)",
-		"	t.changes.Renew(nil, renew)",
+		"t.changes.For(c, collect(members, idOf), renew)",
+		"t.changes.For(c, nil, renew)",
 		"pkg/worker TestTaskThatMovesItselfHasItsAttemptsBack TestTaskThatMovesItselfOutlivesRestarts",
 	},
 	{
@@ -311,7 +311,7 @@ var guards = []guard{
 	},
 	{
 		"a kind of a queue that is in no configuration is scheduled",
-		"pkg/schedule/kinds.go",
+		"internal/kinds/kinds.go",
 		"if k.queues != nil && !slices.Contains(k.queues, kind.Queue) {",
 		"if false {",
 		"pkg/schedule TestKindsThatNobodyRunsAreRefused; pkg/worker TestQueueThatTheConfigurationLacksIsRefused",

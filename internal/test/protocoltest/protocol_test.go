@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"pgregory.net/rapid"
 
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -117,10 +118,10 @@ func (h *run) inTx(commit bool, fn func(tx *schedule.Tx) error) ([]task.Task, er
 	door := schedule.NewTx(tx, h.store)
 	if err := fn(door); err != nil || !commit {
 		h.must(tx.Rollback())
-		return door.Ledger().Touched(0), err
+		return schedule.Inside(inside.Key{}, door).Ledger().Touched(0), err
 	}
 	h.must(tx.Commit())
-	return door.Ledger().Touched(0), nil
+	return schedule.Inside(inside.Key{}, door).Ledger().Touched(0), nil
 }
 
 // put puts what was written, now, later or never.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -101,7 +102,7 @@ func (s *scene) write(commit bool, name string, fn func(tx *schedule.Tx) error) 
 		s.say("%s", strings.TrimSuffix(err.Error(), s.ids[name].String()))
 		return
 	}
-	for _, written := range door.Ledger().Touched(0) {
+	for _, written := range schedule.Inside(inside.Key{}, door).Ledger().Touched(0) {
 		if commit {
 			s.versions[fmt.Sprintf("%s v%d", s.names[written.ID], written.Version)] = written
 			s.versions[s.names[written.ID]+" "] = written

@@ -1,4 +1,5 @@
-package schedule
+// Package kinds says which kinds a process may schedule and handle.
+package kinds
 
 import (
 	"fmt"
@@ -19,8 +20,8 @@ type Kinds struct {
 	handled map[string]string // the queue from which a kind's handler takes its tasks
 }
 
-// NewKinds makes one for these queues; nil queues are any.
-func NewKinds(queues []string) *Kinds {
+// New makes one for these queues; nil queues are any.
+func New(queues []string) *Kinds {
 	return &Kinds{queues: slices.Clone(queues), handled: map[string]string{}}
 }
 
@@ -73,8 +74,8 @@ func (k *Kinds) Handle(kinds []task.KindInfo) error {
 	return nil
 }
 
-// check is Check for all specs, of which most have one kind.
-func (k *Kinds) check(specs []task.Spec) error {
+// CheckSpecs is Check for all specs, of which most have one kind.
+func (k *Kinds) CheckSpecs(specs []task.Spec) error {
 	var last task.KindInfo
 	for _, spec := range specs {
 		kind := spec.Kind()
