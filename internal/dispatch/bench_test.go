@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -19,12 +18,12 @@ func (sink) Compensate(context.Context, task.Compensation) error  { return nil }
 
 // BenchmarkPass claims, publishes to a sink and acknowledges 500 entries per operation. Putting them is not measured.
 func BenchmarkPass(b *testing.B) {
-	b.Run("redis", func(b *testing.B) { benchmarkPass(b, pipelinetest.Redis(b).Addr(), false) })
-	b.Run("miniredis", func(b *testing.B) { benchmarkPass(b, miniredis.RunT(b).Addr(), true) })
+	b.Run("redis", func(b *testing.B) { benchmarkPass(b, pipelinetest.Redis(b).Addr()) })
+	b.Run("miniredis", func(b *testing.B) { benchmarkPass(b, worldtest.Memory(b).Addr()) })
 }
 
-func benchmarkPass(b *testing.B, addr string, embedded bool) {
-	w := newWorld(b, addr, embedded, Config{})
+func benchmarkPass(b *testing.B, addr string) {
+	w := newWorld(b, addr, Config{})
 	w.Dispatcher.stream = sink{}
 	s := w.shard(0, 1, nil)
 	tasks := make([]task.Task, 500)

@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -35,7 +34,7 @@ func lead(t *testing.T, w *world, epoch int64) (stop func() error) {
 
 func TestWakeUpEndsTheSleep(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, pipelinetest.Redis(t).Addr(), false, Config{Now: time.Now, Idle: time.Hour})
+	w := newWorld(t, pipelinetest.Redis(t).Addr(), Config{Now: time.Now, Idle: time.Hour})
 	stop := lead(t, w, 1)
 	pipelinetest.Await(t, "both shards' first passes", func() bool { return passes(w.term) >= 2 })
 	// The subscription may begin after a put, so the test puts until a hint comes. Without wake-ups no hint would come for
@@ -73,7 +72,7 @@ func TestLostMemoryIsNoticedDuringTheSleep(t *testing.T) {
 
 func TestManyIdleShardsAreLookedAtSeldom(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{})
+	w := newWorld(t, worldtest.Memory(t).Addr(), Config{})
 	for shards, want := range map[int]time.Duration{1: time.Second, 16: time.Second, 32: 2 * time.Second, 64: 4 * time.Second, 1024: 4 * time.Second} {
 		if got := w.idle(shards); got != want {
 			t.Errorf("%d shards sleep %v, want %v", shards, got, want)
@@ -87,7 +86,7 @@ func TestShardGrowthIsNoticedAtTheNextTerm(t *testing.T) {
 	t.Parallel()
 	var polled atomic.Int64
 	polled.Store(1)
-	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{
+	w := newWorld(t, worldtest.Memory(t).Addr(), Config{
 		Now: time.Now, Layout: func(context.Context) (task.Layout, error) { return task.Layout{ShardsEver: int(polled.Load())}, nil },
 	})
 	grown := pending("default", time.Now())
@@ -104,7 +103,7 @@ func TestUnreadableLayoutEndsOnlyANewTerm(t *testing.T) {
 	t.Parallel()
 	away := errors.New("away")
 	var calls atomic.Int64
-	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{Now: time.Now, Layout: func(context.Context) (task.Layout, error) {
+	w := newWorld(t, worldtest.Memory(t).Addr(), Config{Now: time.Now, Layout: func(context.Context) (task.Layout, error) {
 		if calls.Add(1) == 1 {
 			return task.Layout{ShardsEver: 1}, nil
 		}
@@ -128,7 +127,7 @@ func TestEndOfTheContextReturnsPromptly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, pipelinetest.Redis(t).Addr(), false, Config{Now: time.Now})
+			w := newWorld(t, pipelinetest.Redis(t).Addr(), Config{Now: time.Now})
 			w.stream.refuse(valve)
 			one := pending("default", time.Now())
 			pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{one}))

@@ -35,7 +35,7 @@ func measured(t *testing.T, from prometheus.Gatherer, name string) map[string]*d
 func measuredWorld(t *testing.T) (*world, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	return newWorld(t, pipelinetest.Redis(t).Addr(), false, Config{Metrics: registry}), registry
+	return newWorld(t, pipelinetest.Redis(t).Addr(), Config{Metrics: registry}), registry
 }
 
 // A gauge that is set by successful passes would not grow while passes hang.

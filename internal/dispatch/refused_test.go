@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -24,13 +23,13 @@ func (w *world) putNow(t testing.TB, queue, owner string) task.Task {
 
 func realWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorld(t, miniredis.RunT(t).Addr(), true, Config{Now: time.Now, Idle: 20 * time.Millisecond})
+	return newWorld(t, worldtest.Memory(t).Addr(), Config{Now: time.Now, Idle: 20 * time.Millisecond})
 }
 
 // Refused entries that wait for the answer to a call are not claimed again each millisecond: the answer wakes the shard.
 func TestEntriesBehindAnOpenCallWaitForItsAnswer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{})
+	w := newWorld(t, worldtest.Memory(t).Addr(), Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	s := w.shard(0, 1, nil)
 	defer s.answers.Wait()
@@ -65,7 +64,7 @@ func TestEntriesBehindAnOpenCallWaitForItsAnswer(t *testing.T) {
 // Only the queue without an answer is in trouble. Another queue, whose call was answered meanwhile, does not wait for it.
 func TestAnsweredQueueIsNotInTrouble(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{Limit: 10})
+	w := newWorld(t, worldtest.Memory(t).Addr(), Config{Limit: 10})
 	ctx, cancel := context.WithCancel(t.Context())
 	s := w.shard(0, 1, nil)
 	defer s.answers.Wait()

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -16,7 +15,7 @@ import (
 // the same.
 func TestForeignEntriesArePublishedAllTheSame(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{Queues: []string{"default", "bad"}})
+	w := newWorld(t, worldtest.Memory(t).Addr(), Config{Queues: []string{"default", "bad"}})
 	var rows []task.Task
 	for _, change := range []func(*task.Task){
 		func(r *task.Task) { r.Owner = "{6F9619FF-8B86-D011-B42D-00CF4FC964FF}" },
@@ -71,7 +70,7 @@ func TestStrayGoesToAnotherQueueEachTime(t *testing.T) {
 func TestQueueOutsideTheConfigurationIsNamed(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{
+	w := newWorld(t, worldtest.Memory(t).Addr(), Config{
 		Queues: []string{"default"}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	row := pending("bad", at(-10)) // the stream of these tests has a topic for this queue

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/duetime/duetime/internal/index"
@@ -19,6 +18,7 @@ import (
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/streamtest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -48,19 +48,19 @@ func onEach(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		test(t, newWorld(t, pipelinetest.Redis(t).Addr(), false, Config{}))
+		test(t, newWorld(t, pipelinetest.Redis(t).Addr(), Config{}))
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		test(t, newWorld(t, miniredis.RunT(t).Addr(), true, Config{}))
+		test(t, newWorld(t, worldtest.Memory(t).Addr(), Config{}))
 	})
 }
 
 // newWorld makes a world of two shards, unless cfg says otherwise, whose clock stands at base.
-func newWorld(t testing.TB, addr string, embedded bool, cfg Config) *world {
+func newWorld(t testing.TB, addr string, cfg Config) *world {
 	t.Helper()
 	ns, now := pipelinetest.Namespace(t), base
-	x, err := index.Open(index.Config{Namespace: ns, Addrs: []string{addr}, Embedded: embedded, ReadTimeout: limit})
+	x, err := index.Open(index.Config{Namespace: ns, Addrs: []string{addr}, ReadTimeout: limit})
 	pipelinetest.Must(t, err)
 	raw := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2})
 	t.Cleanup(func() { pipelinetest.Must(t, errors.Join(raw.Close(), x.Close())) })

@@ -5,10 +5,9 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,7 +19,7 @@ func onEachSize(b *testing.B, bench func(b *testing.B, x *index.Index, tasks []t
 			b.Run(fmt.Sprintf("%s/%d", server, n), func(b *testing.B) {
 				cfg := index.Config{Addrs: []string{pipelinetest.Redis(b).Addr()}}
 				if server == "miniredis" {
-					cfg = index.Config{Addrs: []string{miniredis.RunT(b).Addr()}, Embedded: true}
+					cfg = index.Config{Addrs: []string{worldtest.Memory(b).Addr()}}
 				}
 				tasks := make([]task.Task, n)
 				for i := range tasks {

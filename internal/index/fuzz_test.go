@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -60,7 +59,7 @@ func FuzzMemberFromRow(f *testing.F) {
 // FuzzWake publishes any message as a wake-up: a time wakes only its shard, anything else wakes nobody, and later
 // wake-ups arrive.
 func FuzzWake(f *testing.F) {
-	x := open(f, index.Config{Addrs: []string{miniredis.RunT(f).Addr()}, Embedded: true})
+	x := open(f, index.Config{Addrs: []string{worldtest.Memory(f).Addr()}})
 	const shard, last = 1, 3
 	received := wakes(f, x, 2)
 	for _, payload := range []string{"1790000000000", "-9223372036854775808", "9223372036854775808", "1e3", " 1", "+1", "", "\x00", "0x1"} {

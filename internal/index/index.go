@@ -35,14 +35,12 @@ type Config struct {
 	// PutUntil returns the moment before which a task must be due to be put; zero: any time will do. nil: always zero.
 	PutUntil    func(ctx context.Context) time.Time
 	Now         func() time.Time // the database's time; nil: the host's
-	Embedded    bool             // the server is miniredis, without script flags and INFO
 	ReadTimeout time.Duration    // of reading one answer, and of sending; default 500 ms
 }
 
 // Index is the index of one namespace in one Redis. Make it by Open.
 type Index struct {
 	namespace string
-	embedded  bool
 	publish   string // PUBLISH, or SPUBLISH in Cluster, where PUBLISH would go to every node
 	client    redis.UniversalClient
 	sentinels *sentinels // nil in other modes than Sentinel
@@ -60,8 +58,7 @@ func Open(cfg Config) (*Index, error) {
 		return nil, errors.New("open index: no address of Redis")
 	}
 	x := &Index{
-		namespace: cfg.Namespace, embedded: cfg.Embedded, publish: "PUBLISH", scripts: newScripts(cfg.Embedded), putUntil: cfg.PutUntil,
-		now: time.Now,
+		namespace: cfg.Namespace, publish: "PUBLISH", scripts: newScripts(), putUntil: cfg.PutUntil, now: time.Now,
 	}
 	if cfg.Now != nil {
 		x.now = cfg.Now

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -35,7 +35,7 @@ func onEach(t *testing.T, test func(t *testing.T, x *index.Index)) {
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		test(t, open(t, index.Config{Addrs: []string{miniredis.RunT(t).Addr()}, Embedded: true}))
+		test(t, open(t, index.Config{Addrs: []string{worldtest.Memory(t).Addr()}}))
 	})
 }
 

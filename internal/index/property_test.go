@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
@@ -303,7 +302,7 @@ func TestShardFollowsItsModel(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]index.Config{
 		"redis":     {Addrs: []string{pipelinetest.Redis(t).Addr()}},
-		"miniredis": {Addrs: []string{miniredis.RunT(t).Addr()}, Embedded: true},
+		"miniredis": {Addrs: []string{worldtest.Memory(t).Addr()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,24 +25,20 @@ type script struct {
 	name, text, sha string
 }
 
-func newScripts(embedded bool) scripts {
-	load := func(name string) *script { return newScript(name, embedded) }
+func newScripts() scripts {
 	return scripts{
-		put: load("put"), drop: load("drop"), claim: load("claim"), ack: load("ack"), fill: load("fill"),
-		repair: load("repair"), standings: load("standings"), remove: load("remove"), begin: load("begin"), finish: load("finish"), page: load("page"),
+		put: newScript("put"), drop: newScript("drop"), claim: newScript("claim"), ack: newScript("ack"), fill: newScript("fill"),
+		repair: newScript("repair"), standings: newScript("standings"), remove: newScript("remove"), begin: newScript("begin"), finish: newScript("finish"), page: newScript("page"),
 	}
 }
 
-// newScript puts the prelude after the line of flags, which must be the first. miniredis does not accept that line.
-func newScript(name string, embedded bool) *script {
+// newScript puts the prelude after the line of flags, which must be the first.
+func newScript(name string) *script {
 	prelude, text := source("prelude"), source(name)
 	flags := ""
 	if strings.HasPrefix(text, "#!") {
 		flags, text, _ = strings.Cut(text, "\n")
 		flags += "\n"
-	}
-	if embedded {
-		flags = ""
 	}
 	text = flags + prelude + text
 	return &script{name: name, text: text, sha: redis.NewScript(text).Hash()}

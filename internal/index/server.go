@@ -22,9 +22,6 @@ func (x *Index) Client() redis.UniversalClient { return x.client }
 // Identity returns the servers' run ids and replication ids. If it changes, a server was restarted or a replica took
 // over, and recent writes may be lost. Servers of a cluster that don't answer are left out.
 func (x *Index) Identity(ctx context.Context) (string, error) {
-	if x.embedded {
-		return "embedded", nil
-	}
 	facts, err := x.facts(ctx, []string{"server", "replication"}, "run_id", "master_replid")
 	if err != nil && len(facts) == 0 {
 		return "", fmt.Errorf("read redis identity: %w", err)
@@ -35,9 +32,6 @@ func (x *Index) Identity(ctx context.Context) (string, error) {
 // ClaimNamespace records the deployment as the owner of the namespace's keys if there is no record, and returns the
 // owner. For a user that may only read the record, a missing record is no error.
 func (x *Index) ClaimNamespace(ctx context.Context, deployment string) (owner string, err error) {
-	if x.embedded {
-		return deployment, nil
-	}
 	err = x.client.SetArgs(ctx, x.NamespaceKey(), deployment, redis.SetArgs{Mode: "NX"}).Err()
 	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOPERM") {
 		return "", fmt.Errorf("claim namespace: %w", err)
@@ -54,9 +48,6 @@ func (x *Index) ClaimNamespace(ctx context.Context, deployment string) (owner st
 
 // CheckPolicy returns a warning if Redis may evict entries once its memory is full; it is empty if not.
 func (x *Index) CheckPolicy(ctx context.Context) (string, error) {
-	if x.embedded {
-		return "", nil
-	}
 	policies, err := x.facts(ctx, []string{"memory"}, "maxmemory_policy")
 	if err != nil {
 		return "", fmt.Errorf("read redis memory policy: %w", err)
@@ -72,9 +63,6 @@ func (x *Index) CheckPolicy(ctx context.Context) (string, error) {
 
 // Evicted counts the keys that each server has evicted since its start, because its memory was full.
 func (x *Index) Evicted(ctx context.Context) (int64, error) {
-	if x.embedded {
-		return 0, nil
-	}
 	counts, err := x.facts(ctx, []string{"stats"}, "evicted_keys")
 	if err != nil {
 		return 0, fmt.Errorf("read redis evictions: %w", err)

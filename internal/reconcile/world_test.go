@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	diff "github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
@@ -54,10 +53,10 @@ func newWorld(t testing.TB, cfg Config) *world {
 }
 
 // onMiniredis makes a world whose Redis a test can make fail.
-func onMiniredis(t testing.TB) (*world, *miniredis.Miniredis) {
+func onMiniredis(t testing.TB) (*world, *worldtest.MemoryRedis) {
 	t.Helper()
-	mini := miniredis.RunT(t)
-	return newWorldOn(t, worldtest.Schema(t), index.Config{Addrs: []string{mini.Addr()}, Embedded: true}, Config{}), mini
+	mini := worldtest.Memory(t)
+	return newWorldOn(t, worldtest.Schema(t), index.Config{Addrs: []string{mini.Addr()}}, Config{}), mini
 }
 
 func newWorldOn(t testing.TB, dsn string, sets index.Config, cfg Config) *world {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"pgregory.net/rapid"
 
 	"github.com/duetime/duetime/internal/inside"
@@ -60,7 +59,7 @@ func TestProtocolKeepsItsPromises(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *store.Store{"SQLite": onSQLite, "MySQL": onMySQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			playHistories(t, newProtocol(t, open(t), miniredis.RunT(t), protocolShards))
+			playHistories(t, newProtocol(t, open(t), worldtest.Memory(t), protocolShards))
 		})
 	}
 }

@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/duetime/duetime/internal/dispatch"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/streamtest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -56,7 +55,7 @@ type scene struct {
 
 type pass = func(context.Context) (loop.Result, error)
 
-func newScene(t *testing.T, memory *miniredis.Miniredis, shards int) *scene {
+func newScene(t *testing.T, memory *worldtest.MemoryRedis, shards int) *scene {
 	s := &scene{
 		protocol: newProtocol(t, onSQLite(t), memory, shards), base: time.Now(),
 		names: map[task.ID]string{}, ids: map[string]task.ID{}, versions: map[string]task.Task{}, scripted: map[string]string{},

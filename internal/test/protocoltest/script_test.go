@@ -10,10 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the outcomes of the scripts in testdata")
@@ -29,7 +29,7 @@ func TestRaces(t *testing.T) {
 			t.Parallel()
 			want, err := os.ReadFile(path)
 			pipelinetest.Must(t, err)
-			memory := miniredis.RunT(t) // outside of the bubble, whose time would wait for its connections
+			memory := worldtest.Memory(t) // outside of the bubble, whose time would wait for its connections
 			var got string
 			synctest.Test(t, func(t *testing.T) { got = play(t, memory, string(want)) })
 			if *update {
@@ -45,7 +45,7 @@ func TestRaces(t *testing.T) {
 
 // play runs a script and returns it with what happened. A line that is neither empty, nor a comment, nor indented is a verb with
 // its arguments; the indented lines behind it are its outcome.
-func play(t *testing.T, memory *miniredis.Miniredis, script string) string {
+func play(t *testing.T, memory *worldtest.MemoryRedis, script string) string {
 	t.Helper()
 	shards := 1
 	if strings.Contains(script, "\nshards 2\n") {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"modernc.org/sqlite"
 
 	"github.com/duetime/duetime/internal/index"
@@ -35,7 +34,7 @@ type protocol struct {
 	t      *testing.T
 	shards int
 	store  *store.Store
-	memory *miniredis.Miniredis
+	memory *worldtest.MemoryRedis
 	index  *index.Index
 	worker *worker.Worker
 }
@@ -52,14 +51,14 @@ func onMySQL(t *testing.T) *store.Store {
 	return s
 }
 
-func newProtocol(t *testing.T, s *store.Store, memory *miniredis.Miniredis, shards int) *protocol {
+func newProtocol(t *testing.T, s *store.Store, memory *worldtest.MemoryRedis, shards int) *protocol {
 	p := &protocol{t: t, shards: shards, store: s, memory: memory}
 	t.Cleanup(func() { pipelinetest.Must(t, p.store.Close()) })
 	pipelinetest.Must(t, p.store.Migrate(t.Context(), migrations.Files, "protocol", shards))
 	_, err := p.store.DB().ExecContext(t.Context(), `CREATE TABLE effects (
 		task_id TEXT NOT NULL, tones INTEGER NOT NULL, due_ms BIGINT NOT NULL, at_ms BIGINT NOT NULL)`)
 	pipelinetest.Must(t, err)
-	p.index, err = index.Open(index.Config{Namespace: "protocol", Addrs: []string{p.memory.Addr()}, Embedded: true, ReadTimeout: healLimit})
+	p.index, err = index.Open(index.Config{Namespace: "protocol", Addrs: []string{p.memory.Addr()}, ReadTimeout: healLimit})
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, p.index.Close()) })
 	return p
