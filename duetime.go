@@ -63,6 +63,8 @@ type options struct {
 	tracer  trace.TracerProvider
 	before  schedule.SpecFunc
 	mux     *worker.Mux
+	in      schedule.InChangeFunc
+	on      schedule.OnChangeFunc
 }
 
 // WithLogger sends the client's log to l; without it slog's default is used. The Redis library's own messages go where
@@ -90,6 +92,13 @@ func BeforeSchedule(fn func(ctx context.Context, spec task.Spec) (task.Spec, err
 // Handlers gives the client the handlers by which it runs due tasks in transactions of its own, for schedule.Tx.SettleDue and
 // Fresh. They are those of the workers; the mux must not be changed after.
 func Handlers(mux *worker.Mux) Option { return func(o *options) { o.mux = mux } }
+
+// InChange has fn see what each transaction of the client, and of its Work, did to tasks, before it commits; see schedule.InChangeFunc.
+func InChange(fn schedule.InChangeFunc) Option { return func(o *options) { o.in = fn } }
+
+// OnChange has fn hear of what each transaction of the client, and of its Work, did to tasks, after the commit; see
+// schedule.OnChangeFunc.
+func OnChange(fn schedule.OnChangeFunc) Option { return func(o *options) { o.on = fn } }
 
 // Client schedules tasks and runs them. It is safe for concurrent use. If it is not closed, index writes in flight are
 // left to the daemon.
@@ -120,7 +129,7 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Tracer, p.BeforeSchedule = o.tracer, o.before
+	p.Tracer, p.BeforeSchedule, p.InChange, p.OnChange = o.tracer, o.before, o.in, o.on
 	c := &Client{parts: p, metrics: o.metrics, joined: o.joined, workers: map[*worker.Worker]bool{}}
 	if o.mux != nil {
 		if c.reader, err = worker.NewReader(c.workerConfig(), o.mux, p.Store); err != nil {
@@ -214,7 +223,9 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	}
 	defer func() { _ = st.Close() }()
 	defer metric.ShowPool(c.metrics, "worker", st.DB().DB)()
-	w, err := worker.New(c.workerConfig(), mux, st, c.parts.Stream, schedule.InsideClient(inside.Key{}, c.Client).Ledger().Writer(), c.parts.Stream)
+	ledger, working := schedule.InsideClient(inside.Key{}, c.Client).Ledger(), c.workerConfig()
+	working.Hooks = ledger.Hooks()
+	w, err := worker.New(working, mux, st, c.parts.Stream, ledger.Writer(), c.parts.Stream)
 	if err != nil {
 		return err
 	}

@@ -3,24 +3,30 @@ package duetime_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/duetime/duetime"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// A client's function sees what the service schedules and what its handlers do, and Work refuses a kind with more time than
+// A client's functions see what the service schedules and changes and what its handlers do, and Work refuses a kind with more time than
 // the configuration gives.
 func TestFunctionsOfTheService(t *testing.T) {
 	t.Parallel()
 	cfg := configured(t, pipelinetest.MySQL(t).NewSchema(t))
 	migrated(t, cfg)
+	var inside, after atomic.Int64 // changes that were seen
 	client := newClient(t, cfg, duetime.BeforeSchedule(func(_ context.Context, spec task.Spec) (task.Spec, error) {
 		return spec.With(task.Subject("seen")), nil
-	}))
+	}), duetime.InChange(func(_ context.Context, _ *schedule.Tx, changes []task.Change) error {
+		inside.Add(int64(len(changes)))
+		return nil
+	}), duetime.OnChange(func(_ context.Context, changes []task.Change) { after.Add(int64(len(changes))) }))
 	ctx := t.Context()
 	pipelinetest.Must(t, client.Ready(ctx))
 
@@ -56,4 +62,8 @@ func TestFunctionsOfTheService(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d follow-ups were seen, want 1", n)
 	}
+	if n := inside.Load(); n != 3 {
+		t.Errorf("InChange saw %d changes, want 3: a new task, its end and the follow-up", n)
+	}
+	pipelinetest.Await(t, "OnChange sees as many", func() bool { return after.Load() == 3 })
 }

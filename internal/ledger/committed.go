@@ -7,6 +7,20 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
+// BeforeJoined calls InChange before the COMMIT of a transaction that somebody else has begun, who may have rolled back to a savepoint: it
+// reads the rows. After an error the transaction must not commit.
+func (l *Ledger) BeforeJoined(ctx context.Context, tx *Tx) error {
+	touched := tx.Touched(0)
+	if l.hooks == nil || l.hooks.in == nil || len(touched) == 0 {
+		return nil
+	}
+	rows, err := tx.rows.Get(ctx, tx.q, task.IDs(touched))
+	if err != nil {
+		return err
+	}
+	return l.hooks.callIn(ctx, tx, tx.standing(rows))
+}
+
 // FollowCommitted is Follow for a transaction that has touched tasks and that somebody else has committed, who may have rolled back to a
 // savepoint before. It reads the rows, and records what is committed. With wait it waits for the puts. It returns false if none of the
 // changes is committed. If the rows can't be read, the tasks go to compensation, and the answer is true.
@@ -25,6 +39,9 @@ func (l *Ledger) FollowCommitted(ctx context.Context, tx *Tx, wait bool) bool {
 	committed := make(map[task.ID]int64, len(rows))
 	for _, row := range rows {
 		committed[row.ID] = row.Version
+	}
+	if l.hooks != nil && l.hooks.on != nil {
+		l.hooks.report(tx.standing(rows))
 	}
 	if !tx.stands(committed) {
 		return false

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/duetime/duetime/internal/indexwriter"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/task"
@@ -21,8 +23,17 @@ type Store interface {
 	WriteAutocommit(ctx context.Context, c task.Change) error
 }
 
-// Config tunes what follows a commit.
-type Config = indexwriter.Config
+// Config tunes a Ledger, and what follows a commit. InChange and OnChange may be nil.
+type Config struct {
+	indexwriter.Config
+
+	MaxTries int // of a transaction
+
+	// InChange and OnChange see what transactions did, before the COMMIT and after it; nil: none does. The list of what the transaction
+	// does goes on in InChange.
+	InChange func(ctx context.Context, q sqlx.ExtContext, tx *Tx, changes []task.Change) error
+	OnChange func(ctx context.Context, changes []task.Change)
+}
 
 // Ledger commits changes of tasks, and does what follows a commit. It is safe for concurrent use.
 type Ledger struct {
@@ -31,37 +42,47 @@ type Ledger struct {
 	writer   *indexwriter.Writer
 	history  *history
 	ticks    *recurrence.Metrics
+	hooks    *Hooks
 	working  sync.WaitGroup
 }
 
-// Start makes a ledger that runs a transaction at most maxTries times, and begins to write what its transactions leave behind. After
-// the end of ctx the calls of what is left fail.
-func Start(ctx context.Context, maxTries int, cfg Config, store Store, index indexwriter.Index, compensator indexwriter.Compensator) *Ledger {
+// Start makes a ledger, and begins to write what its transactions leave behind. After the end of ctx the calls of what is left fail.
+func Start(ctx context.Context, cfg Config, store Store, index indexwriter.Index, compensator indexwriter.Compensator) *Ledger {
 	l := &Ledger{
-		store: store, maxTries: maxTries, history: newHistory(cfg, store),
-		ticks:  recurrence.NewMetrics(cfg.Metrics, recurrence.TicksTotal),
-		writer: indexwriter.New(cfg, index, compensator),
+		store: store, maxTries: cfg.MaxTries, history: newHistory(cfg, store),
+		ticks: recurrence.NewMetrics(cfg.Metrics, recurrence.TicksTotal), hooks: newHooks(cfg),
+		writer: indexwriter.New(cfg.Config, index, compensator),
 	}
 	l.working.Go(func() { l.writer.Run(ctx) })
 	l.working.Go(func() { l.history.lines.Run(ctx) })
+	if l.hooks != nil {
+		l.working.Go(func() { l.hooks.run(ctx) })
+	}
 	return l
 }
 
-// Close waits until everything that was committed is put, compensated or dropped. Transactions after Close commit as before, but are
-// not put.
+// Close waits until everything that was committed is put, compensated or dropped, and OnChange has seen it. Transactions after Close
+// commit as before, but are not put.
 func (l *Ledger) Close() {
 	l.writer.Close()
 	l.history.lines.Close()
+	if l.hooks != nil {
+		l.hooks.commits.Close()
+	}
 	l.working.Wait()
 }
 
 // Writer puts tasks into the index whose transactions somebody else has committed.
 func (l *Ledger) Writer() *indexwriter.Writer { return l.writer }
 
+// Hooks see what a transaction did that somebody else commits.
+func (l *Ledger) Hooks() *Hooks { return l.hooks }
+
 // Insert writes the rows of new tasks in one statement, and follows. It returns nil if an id or a key was taken.
 func (l *Ledger) Insert(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
 	made, err := l.store.InsertAutocommit(ctx, specs)
 	if err == nil {
+		l.hooks.committed(entry{made: made})
 		l.writer.Enqueue(ctx, made)
 	}
 	return made, err
@@ -72,6 +93,7 @@ func (l *Ledger) WriteOne(ctx context.Context, actor string, c task.Change) erro
 	if err := l.store.WriteAutocommit(ctx, c); err != nil {
 		return err
 	}
+	l.hooks.committed(entry{changes: []task.Change{c}})
 	l.writer.PutDirectly(ctx, []task.Task{c.After})
 	event := task.Changed(c.Before, c.After)
 	event.Actor = actor

@@ -73,7 +73,7 @@ func jitter() backoff.BackOff {
 
 // try is one transaction; it returns what committed.
 func (l *Ledger) try(ctx context.Context, fn func(began *sqlx.Tx) (*Tx, error)) (*Tx, error) {
-	tx, err := Transact(ctx, l.store, fn)
+	tx, err := Transact(ctx, l.store, l.hooks, fn)
 	if errors.Is(err, ErrCommitUnknown) {
 		l.Unknown(tx)
 	}

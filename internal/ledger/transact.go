@@ -18,8 +18,9 @@ type Transactions interface {
 
 // Transact is one transaction from BEGIN to COMMIT: nothing else commits tasks' rows. fn returns the list of what it did, also with an
 // error, after which the transaction is rolled back; so it is after a panic. Transact returns nil exactly if the transaction
-// committed: what follows is the caller's, and is read from the list. After ErrCommitUnknown it may have committed.
-func Transact(ctx context.Context, store Transactions, fn func(began *sqlx.Tx) (*Tx, error)) (tx *Tx, err error) {
+// committed: what follows is the caller's, and is read from the list. After ErrCommitUnknown it may have committed. The hooks see what is
+// about to commit, and what has.
+func Transact(ctx context.Context, store Transactions, hooks *Hooks, fn func(began *sqlx.Tx) (*Tx, error)) (tx *Tx, err error) {
 	began, err := store.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -36,11 +37,18 @@ func Transact(ctx context.Context, store Transactions, fn func(began *sqlx.Tx) (
 	if err := tx.Err(); err != nil {
 		return tx, fmt.Errorf("commit: %w", err)
 	}
+	if err := hooks.before(ctx, tx); err != nil {
+		return tx, err
+	}
 	if err := ctx.Err(); err != nil {
 		return tx, fmt.Errorf("commit: %w", err)
 	}
 	ended = true
-	return tx, readCommit(store, began.Commit())
+	if err := readCommit(store, began.Commit()); err != nil {
+		return tx, err
+	}
+	hooks.Committed(tx)
+	return tx, nil
 }
 
 func readCommit(store Transactions, err error) error {

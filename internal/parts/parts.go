@@ -46,6 +46,8 @@ type Parts struct {
 
 	BeforeSchedule schedule.SpecFunc // sees what the Scheduler schedules; nil means none
 	Settler        schedule.Settler  // runs due tasks in the Scheduler's transactions; nil means none
+	InChange       schedule.InChangeFunc
+	OnChange       schedule.OnChangeFunc
 
 	hidePool func() // from the metrics
 
@@ -320,8 +322,8 @@ func fatal(refusal, err error) error {
 // Scheduler returns a client that schedules on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
 	return schedule.New(schedule.Config{
-		Layout: p.Store.RecentLayout, Kinds: p.Kinds, BeforeSchedule: p.BeforeSchedule, Settler: p.Settler, Actor: p.Actor, Logger: p.Log,
-		Metrics: reg, Tracer: p.Tracer,
+		Layout: p.Store.RecentLayout, Kinds: p.Kinds, BeforeSchedule: p.BeforeSchedule, InChange: p.InChange, OnChange: p.OnChange,
+		Settler: p.Settler, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
 	}, p.Store, p.Index, p.Stream)
 }
 

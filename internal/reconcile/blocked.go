@@ -49,7 +49,7 @@ func (b *blocked) pass(ctx context.Context, now clock) (loop.Result, error) {
 
 // end returns how many tasks it has cancelled.
 func (b *blocked) end(ctx context.Context, owner string) (int, error) {
-	tx, err := ledger.Transact(ctx, b.r.store, func(began *sqlx.Tx) (*ledger.Tx, error) {
+	tx, err := ledger.Transact(ctx, b.r.store, b.r.cfg.Hooks, func(began *sqlx.Tx) (*ledger.Tx, error) {
 		changes := schedule.Inside(inside.Key{}, schedule.NewTx(began, b.r.store).As(b.r.cfg.Name))
 		if err := changes.EndBlocked(ctx, owner); err != nil {
 			return changes.Ledger(), err

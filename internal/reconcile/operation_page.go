@@ -76,7 +76,7 @@ type operationPage struct {
 }
 
 func (p *operationPage) run(ctx context.Context, id task.ID) error {
-	_, err := ledger.Transact(ctx, p.r.store, func(began *sqlx.Tx) (*ledger.Tx, error) {
+	_, err := ledger.Transact(ctx, p.r.store, p.r.cfg.Hooks, func(began *sqlx.Tx) (*ledger.Tx, error) {
 		p.sql, p.tx = began, ledger.NewTx(began, p.r.store, p.r.cfg.Name)
 		return p.tx, p.steps(ctx, id)
 	})

@@ -122,6 +122,7 @@ type Config struct {
 	Settle    time.Duration // from a change of the layout until all processes know it; default 10 s
 	Horizon   time.Duration // how far ahead tasks stand in the index; 0: all do
 	Layout    func(ctx context.Context) (task.Layout, error)
+	Hooks     *ledger.Hooks // see what a transaction did; nil: none
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 	Loops     *loop.Successes // nil: none

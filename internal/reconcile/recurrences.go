@@ -46,7 +46,7 @@ func (s *recurrences) pass(ctx context.Context, now clock) (loop.Result, error) 
 
 func (s *recurrences) mend(ctx context.Context, part []task.Recurrence) error {
 	var lost recurrence.Progress
-	tx, err := ledger.Transact(ctx, s.r.store, func(began *sqlx.Tx) (*ledger.Tx, error) {
+	tx, err := ledger.Transact(ctx, s.r.store, s.r.cfg.Hooks, func(began *sqlx.Tx) (*ledger.Tx, error) {
 		tx := ledger.NewTx(began, s.r.store, s.r.cfg.Name)
 		now, err := tx.Now(ctx)
 		if err != nil {

@@ -172,7 +172,7 @@ func (s *Settler) Refund(hints []*hold.Hint) {
 // refundRows refunds the charges of the rows that are free, and leaves the others in charged.
 func (s *Settler) refundRows(ctx context.Context, charged map[task.ID]int64) error {
 	var rows []task.Task
-	tx, err := ledger.Transact(ctx, s.store, func(began *sqlx.Tx) (tx *ledger.Tx, err error) {
+	tx, err := ledger.Transact(ctx, s.store, s.cfg.Hooks, func(began *sqlx.Tx) (tx *ledger.Tx, err error) {
 		tx = ledger.NewTx(began, s.store, task.ActorWorker)
 		var now time.Time
 		if rows, now, err = s.store.LockFree(ctx, began, slices.Collect(maps.Keys(charged))); err != nil {

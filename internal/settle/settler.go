@@ -63,6 +63,7 @@ type Config struct {
 	Kinds          *kinds.Kinds
 	Limits         map[string]task.Limit // queues of which no reader runs a task
 	BeforeSchedule schedule.SpecFunc     // sees what handlers schedule; nil: none
+	Hooks          *ledger.Hooks         // see what a transaction did; nil: none
 	OnEvents       func([]Event)         // called after a commit, with what became of its tasks; nil: not called
 	Logger         *slog.Logger
 	Metrics        prometheus.Registerer

@@ -91,7 +91,7 @@ func (b *batch) transact(ctx context.Context) error {
 		newest: map[task.ID]bool{}, ran: map[*Handler]int{},
 	}
 	t.sleepUntil(beginAhead)
-	_, err := ledger.Transact(ctx, b.settler.store, t.steps)
+	_, err := ledger.Transact(ctx, b.settler.store, b.settler.cfg.Hooks, t.steps)
 	switch {
 	case errors.Is(err, errNothing): // verdicts without a change hold after a rollback too
 	case err != nil:

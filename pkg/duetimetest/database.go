@@ -101,24 +101,29 @@ func Migrate(t testing.TB, db DB) {
 func Client(t testing.TB, db DB, opts ...Option) *schedule.Client {
 	t.Helper()
 	o := chosen(opts)
-	clock := o.clock
-	if clock == nil {
-		clock = NewClock(t, db)
+	if o.clock == nil {
+		o.clock = NewClock(t, db)
 	}
-	cfg := schedule.Config{BeforeSchedule: o.before}
+	c := client(t, o.clock.store, o)
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return c
+}
+
+func client(t testing.TB, s *ahead, o options) *schedule.Client {
+	t.Helper()
+	cfg := schedule.Config{BeforeSchedule: o.before, InChange: o.in, OnChange: o.on}
 	if o.mux != nil {
-		r, err := worker.NewReader(workerConfig(t, o.mux, o), o.mux, clock.store)
+		r, err := worker.NewReader(workerConfig(t, o.mux, o), o.mux, s)
 		if err != nil {
 			t.Fatalf("duetimetest.Client: %v", err)
 		}
 		t.Cleanup(r.Close)
 		cfg.Settler = r
 	}
-	c, err := schedule.New(cfg, clock.store, nowhere{}, nowhere{})
+	c, err := schedule.New(cfg, s, nowhere{}, nowhere{})
 	if err != nil {
 		t.Fatalf("duetimetest.Client: %v", err)
 	}
-	t.Cleanup(func() { c.Close(context.Background()) })
 	return c
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/inside"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -63,8 +65,13 @@ func fire(t testing.TB, store *ahead, mux *worker.Mux, until time.Time, opts []O
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), fireTime)
 	defer cancel()
 	f := &firing{kinds: mux.Kinds(), store: store, until: until}
+	o := chosen(opts)
+	c := client(t, store, options{in: o.in, on: o.on})
+	defer c.Close(ctx)
+	cfg := workerConfig(t, mux, o)
+	cfg.Hooks = schedule.InsideClient(inside.Key{}, c).Ledger().Hooks()
 	var err error
-	if f.worker, err = worker.New(workerConfig(t, mux, chosen(opts)), mux, f.store, nil, nowhere{}, nowhere{}); err != nil {
+	if f.worker, err = worker.New(cfg, mux, f.store, nil, nowhere{}, nowhere{}); err != nil {
 		t.Fatalf("duetimetest.Fire: %v", err)
 	}
 	if err := f.run(ctx); err != nil {

@@ -10,11 +10,12 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/duetimetest"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// Middleware, hooks, and what sees specs before they are scheduled work in a test as in production.
+// Middleware, hooks, and what sees specs and changes work in a test as in production.
 func TestFireCallsTheServicesFunctions(t *testing.T) {
 	t.Parallel()
 	s := onMySQL(t)
@@ -25,6 +26,12 @@ func TestFireCallsTheServicesFunctions(t *testing.T) {
 		}
 		return spec.With(task.Subject("seen")), nil
 	})
+	var inside, after int // changes that were seen
+	in := duetimetest.InChange(func(_ context.Context, _ *schedule.Tx, changes []task.Change) error {
+		inside += len(changes)
+		return nil
+	})
+	on := duetimetest.OnChange(func(_ context.Context, changes []task.Change) { after += len(changes) })
 	mux := worker.NewMux()
 	mux.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
 		return func(ctx context.Context, tasks []task.Task) error {
@@ -38,13 +45,19 @@ func TestFireCallsTheServicesFunctions(t *testing.T) {
 		return err
 	})
 	worker.Handle(mux, remind, effect)
-	client := duetimetest.Client(t, s.db, before)
+	client := duetimetest.Client(t, s.db, before, in)
 	_, err := client.Schedule(t.Context(), expire.New("ann", Expire{Order: 1}, task.In(time.Hour)))
 	pipelinetest.Must(t, err)
 	if _, err := client.Schedule(t.Context(), expire.New("bob", Expire{Order: 1}, task.In(time.Hour))); err == nil {
 		t.Error("a refused task was scheduled")
 	}
-	duetimetest.Fire(t, s.db, mux, s.now.Add(3*time.Hour), before)
+	if inside != 1 {
+		t.Errorf("the client's function saw %d changes, want 1", inside)
+	}
+	duetimetest.Fire(t, s.db, mux, s.now.Add(3*time.Hour), before, in, on)
+	if inside != 4 || after != 3 { // the end of two tasks, and a follow-up
+		t.Errorf("Fire's functions saw %d changes in transactions and %d afterwards, want 3", inside-1, after)
+	}
 	want := []string{"call order.expire", "done order.expire seen", "call order.remind", "done order.remind seen"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)

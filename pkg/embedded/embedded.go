@@ -55,6 +55,10 @@ type Config struct {
 	// Handlers are those by which the pipeline runs due tasks in transactions of its own, for SettleDue and Fresh; nil means none. They
 	// are those that Work is given; the mux must not be changed after.
 	Handlers *worker.Mux
+	// InChange sees what each transaction of the pipeline did to tasks, before it commits; nil means none.
+	InChange schedule.InChangeFunc
+	// OnChange hears of what each transaction of the pipeline did to tasks, after the commit; nil means none.
+	OnChange schedule.OnChangeFunc
 	// Metrics registers the metrics of this pipeline, with the label namespace; nil disables them. A second pipeline of the
 	// same namespace in the process needs another registerer.
 	Metrics prometheus.Registerer
@@ -215,7 +219,7 @@ func (p *Pipeline) open(ctx context.Context) error {
 	}
 	var err error
 	p.Client, err = schedule.New(schedule.Config{
-		Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule, Settler: settler,
+		Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule, InChange: p.cfg.InChange, OnChange: p.cfg.OnChange, Settler: settler,
 		Logger: p.cfg.Logger, Metrics: p.cfg.Metrics, Tracer: p.cfg.Tracer,
 	}, p.store, p.hints, p.hints)
 	return err

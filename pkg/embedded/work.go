@@ -73,8 +73,8 @@ func (p *Pipeline) workerConfig() worker.Config {
 	cfg := worker.Config{
 		Concurrency: p.cfg.Concurrency, Batch: p.cfg.Batch, HandlerTimeout: p.cfg.HandlerTimeout, Drain: p.cfg.Drain,
 		Late:   -1, // hints reads what is late
-		Limits: p.cfg.Limits, Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
-		Tracer: p.cfg.Tracer,
+		Limits: p.cfg.Limits, Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule,
+		Logger: p.cfg.Logger, Metrics: p.cfg.Metrics, Tracer: p.cfg.Tracer,
 	}
 	if p.store.Dialect() == store.SQLite {
 		cfg.BatchTime = sqliteBatchTime
@@ -83,13 +83,15 @@ func (p *Pipeline) workerConfig() worker.Config {
 }
 
 func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
-	w, err := worker.New(p.workerConfig(), mux, p.worked, p.hints, schedule.InsideClient(inside.Key{}, p.Client).Ledger().Writer(), p.hints)
+	ledger, cfg := schedule.InsideClient(inside.Key{}, p.Client).Ledger(), p.workerConfig()
+	cfg.Hooks = ledger.Hooks()
+	w, err := worker.New(cfg, mux, p.worked, p.hints, ledger.Writer(), p.hints)
 	if err != nil {
 		return nil, err
 	}
 	r, err := reconcile.New(reconcile.Config{
 		Interval: p.cfg.Interval, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
-		Layout: p.store.Layout, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
+		Layout: p.store.Layout, Hooks: ledger.Hooks(), Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
 	}, p.store, nil, nil)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error
 	if err != nil {
 		return task.Task{}, err
 	}
-	if spec.Mode() == task.Unkeyed && len(spec.LabelRows()) == 0 {
+	if c.cfg.InChange == nil && spec.Mode() == task.Unkeyed && len(spec.LabelRows()) == 0 {
 		if made, done, err := c.autocommitInsert(ctx, spec); done {
 			return made, err
 		}
@@ -123,12 +123,14 @@ func (c change) refused(err error) answer {
 }
 
 func (c *Client) change(ctx context.Context, asked change) (task.Task, error) {
-	out, err := c.changes.Do(ctx, asked)
-	if out.err != nil {
-		return task.Task{}, out.err
-	}
-	if done, err := c.conclude(asked.id, out, err); done {
-		return out.task, err
+	if c.cfg.InChange == nil {
+		out, err := c.changes.Do(ctx, asked)
+		if out.err != nil {
+			return task.Task{}, out.err
+		}
+		if done, err := c.conclude(asked.id, out, err); done {
+			return out.task, err
+		}
 	}
 	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.changeOne(ctx, asked.verb, asked.id, asked.next) })
 }

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/batcher"
+	"github.com/duetime/duetime/internal/indexwriter"
 	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
@@ -67,6 +68,10 @@ type Config struct {
 
 	// BeforeSchedule sees each spec before it is scheduled, and may change or refuse it; nil: none.
 	BeforeSchedule SpecFunc
+	// InChange sees what each transaction did to tasks before it commits, and may refuse the COMMIT; nil: none.
+	InChange InChangeFunc
+	// OnChange hears of what each transaction did to tasks after the commit; nil: none.
+	OnChange OnChangeFunc
 
 	Logger  *slog.Logger          // default slog.Default
 	Metrics prometheus.Registerer // nil: none
@@ -117,8 +122,11 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	cfg = cfg.withDefaults()
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Client{cfg: cfg, store: store, index: index, tracer: cfg.Tracer.Tracer(tracerName), cancel: stop}
-	c.ledger = ledger.Start(ctx, cfg.MaxTries, ledger.Config{
-		CallerWait: cfg.IndexWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog, Logger: cfg.Logger, Metrics: cfg.Metrics,
+	c.ledger = ledger.Start(ctx, ledger.Config{
+		Config: indexwriter.Config{
+			CallerWait: cfg.IndexWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog, Logger: cfg.Logger, Metrics: cfg.Metrics,
+		},
+		MaxTries: cfg.MaxTries, InChange: c.inChange(), OnChange: cfg.OnChange,
 	}, store, index, compensator)
 	c.inserts = batcher.New(batcher.Config[task.Spec]{Calls: concurrentInserts, Items: maxRowsPerStatement}, c.insertRows)
 	c.changes = batcher.New(batcher.Config[change]{Calls: concurrentChanges, Items: maxRowsPerStatement}, c.changeRows)

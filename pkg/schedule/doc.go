@@ -15,7 +15,8 @@
 //     in between.
 //  3. Each change joins the list of what this try does (internal/ledger: Tx). What a rolled-back try did is forgotten with its list,
 //     for its versions never existed.
-//  4. COMMIT (internal/ledger: Run). This alone decides. Its answer is yes, a definite no, or lost (below).
+//  4. COMMIT (internal/ledger: Run), once Config.InChange has agreed (changes.go). This alone decides. Its answer is yes, a definite no, or
+//     lost (below). After a yes Config.OnChange hears of it.
 //  5. After a yes the touched tasks are put into the index (internal/ledger: Follow; internal/indexwriter: Enqueue), in one call
 //     with those of all callers who wait at that moment. The caller is answered meanwhile, for the index decides nothing.
 //     Callers that schedule faster than the index accepts are slowed down. A change of one task by Client waits for its put,
@@ -32,7 +33,7 @@
 // once, and the next takes all callers that wait: nobody waits for company, and many callers cost the database little more
 // than one.
 //
-//  1. New rows go in one INSERT (insertRows).
+//  1. New rows go in one INSERT (insertRows). With Config.InChange each call has a transaction of its own instead.
 //  2. Changes lock the rows that are free, by SKIP LOCKED (changeRows): a row that somebody holds is left to a transaction of its
 //     caller's own, so that it is in nobody else's way. A single change is two statements (changeRow).
 //  3. The ledger hands the tasks to internal/indexwriter (Enqueue, PutDirectly).

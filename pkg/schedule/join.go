@@ -109,6 +109,7 @@ func (j *Joined) Commit(ctx context.Context) error {
 	}
 	if j.checks <= 1 || len(j.ledger.Touched(0)) == 0 {
 		// A ROLLBACK TO that undoes the only change also removes savepointJoined, which was set just before it.
+		j.client.ledger.Hooks().Committed(j.ledger)
 		j.client.ledger.Follow(ctx, j.ledger)
 	} else {
 		j.client.ledger.FollowCommitted(ctx, j.ledger, false)
@@ -127,6 +128,9 @@ func (j *Joined) checkWhole(ctx context.Context) error {
 	}
 	if j.checks == 0 {
 		return nil
+	}
+	if err := j.client.ledger.BeforeJoined(ctx, j.ledger); err != nil {
+		return err
 	}
 	return j.ofSavepoint(ctx, "RELEASE SAVEPOINT "+savepointJoined)
 }

@@ -1,6 +1,6 @@
 package task
 
-// Change is a task before and after one transition.
+// Change is a task before and after a transition; Before is empty if there was no task.
 type Change struct{ Before, After Task }
 
 // BeforeOf returns the tasks as they were.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/kinds"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -55,6 +56,8 @@ type Config struct {
 	Kinds *kinds.Kinds
 	// BeforeSchedule sees each spec that a handler schedules, and may change or refuse it. Default: none.
 	BeforeSchedule schedule.SpecFunc
+	// Hooks are those of the client whose handlers these are (Client.Ledger): they see what the worker commits. Default: none.
+	Hooks *ledger.Hooks
 	// Logger defaults to none.
 	Logger *slog.Logger
 	// Metrics defaults to none.

@@ -73,7 +73,7 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	holder := task.NewID().String()
 	w.settler = settle.New(settle.Config{
 		BatchTime: cfg.BatchTime, HandlerTimeout: cfg.HandlerTimeout, Patience: cfg.Patience, Holder: holder, Kinds: cfg.Kinds,
-		BeforeSchedule: cfg.BeforeSchedule, OnEvents: w.hooks.adder(),
+		BeforeSchedule: cfg.BeforeSchedule, Hooks: cfg.Hooks, OnEvents: w.hooks.adder(),
 		Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer.Tracer(tracerName), OnStuck: w.stop,
 	}, mux.handlers, store, w.clock, index, w.letters)
 	w.gate = w.settler.Gate()
