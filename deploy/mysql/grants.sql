@@ -56,6 +56,7 @@ GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_game@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_game@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_game@'%';
 
 -- api: schedules, moves, cancels and retries tasks for its callers, and makes operations.

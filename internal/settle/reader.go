@@ -68,7 +68,7 @@ func (s *Settler) SettleDue(ctx context.Context, caller *schedule.Tx, owner stri
 // RunNow runs one task in the caller's transaction, whatever its time: see schedule.Tx.RunNow.
 func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (task.Task, error) {
 	r := s.reader(caller, "")
-	rows, blocked, paused, now, err := s.store.LockToRunNow(ctx, r.tx, id)
+	rows, blocked, held, now, err := s.store.LockToRunNow(ctx, r.tx, id)
 	switch {
 	case err != nil:
 		return task.Task{}, ledger.AsRunning(err)
@@ -83,7 +83,7 @@ func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (
 		row.DueAt, row.RunAt = now, now
 	}
 	r.owner = row.Owner
-	t := r.begin(ctx, []task.Task{row}, blocked, paused, now)
+	t := r.begin(ctx, []task.Task{row}, blocked, held, now)
 	m := t.order[0]
 	m.stands = rows[0]
 	if r.passed[id] || m.verdict.next != nil {
@@ -109,11 +109,11 @@ func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (
 // round runs what is due, and reports whether more is due by then.
 func (r *reader) round(ctx context.Context) (more bool, err error) {
 	limit := readerTasks + len(r.passed)
-	due, blocked, paused, now, err := r.settler.store.LockDue(ctx, r.tx, r.owner, 0, limit)
+	due, blocked, held, now, err := r.settler.store.LockDue(ctx, r.tx, r.owner, 0, limit)
 	if err != nil || len(due) == 0 {
 		return false, ledger.AsRunning(err)
 	}
-	t := r.begin(ctx, due, blocked, paused, now)
+	t := r.begin(ctx, due, blocked, held, now)
 	for _, m := range t.order {
 		if r.passed[m.row.ID] || m.stage != stageWaiting && m.verdict.next == nil {
 			continue // or a handler of this round has moved or cancelled it
@@ -136,7 +136,7 @@ func (r *reader) round(ctx context.Context) (more bool, err error) {
 }
 
 // begin makes the members of a round, in the order of their times.
-func (r *reader) begin(ctx context.Context, due []task.Task, blocked bool, paused map[string]bool, now time.Time) *transaction {
+func (r *reader) begin(ctx context.Context, due []task.Task, blocked bool, held map[string]bool, now time.Time) *transaction {
 	s := r.settler
 	t := &transaction{
 		settler: s, batch: &batch{settler: s, careful: true}, ctx: ctx, tx: r.tx, changes: r.changes, ledger: r.changes.Ledger(),
@@ -153,7 +153,7 @@ func (r *reader) begin(ctx context.Context, due []task.Task, blocked bool, pause
 		t.judge(h, row, blocked)
 		m := t.members[row.ID]
 		t.order = append(t.order, m)
-		if r.leaves(m, paused[row.Queue]) && !r.passed[row.ID] {
+		if r.leaves(m, held[row.Queue]) && !r.passed[row.ID] {
 			r.passed[row.ID] = true
 			r.answered.Left++
 		}
@@ -165,12 +165,12 @@ func (r *reader) begin(ctx context.Context, due []task.Task, blocked bool, pause
 }
 
 // leaves reports whether the task is left to a worker.
-func (r *reader) leaves(m *member, paused bool) bool {
+func (r *reader) leaves(m *member, held bool) bool {
 	if m.verdict.next != nil {
 		return m.verdict.result != resultSkipped && m.verdict.result != resultBlocked
 	}
 	_, limited := r.settler.cfg.Limits[m.row.Queue]
-	return m.stage != stageWaiting || m.handler.Form == Outside || paused || limited
+	return m.stage != stageWaiting || m.handler.Form == Outside || held || limited
 }
 
 // settle gives one task its end, or undoes what its handler did.

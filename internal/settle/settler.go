@@ -30,12 +30,12 @@ type Store interface {
 	// LockToRun is LockFree, and says which of the rows are of blocked owners.
 	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error)
 	// LockDue locks the owner's pending rows that are due, or will be so soon, the first limit of them by (run_at, id), and waits for those that others
-	// hold. It says whether the owner is blocked, and which queues are paused.
+	// hold. It says whether the owner is blocked, and which queues an operator has paused or limited.
 	LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (
-		rows []task.Task, blocked bool, paused map[string]bool, now time.Time, err error)
+		rows []task.Task, blocked bool, held map[string]bool, now time.Time, err error)
 	// LockToRunNow locks one row in any state, as LockDue does; there is none if rows is empty.
 	LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (
-		rows []task.Task, blocked bool, paused map[string]bool, now time.Time, err error)
+		rows []task.Task, blocked bool, held map[string]bool, now time.Time, err error)
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.
 	Retryable(err error) bool
 	// Unavailable reports whether the error says that MySQL is away.

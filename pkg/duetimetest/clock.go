@@ -80,17 +80,17 @@ func (a *ahead) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind st
 func (a *ahead) LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (
 	[]task.Task, bool, map[string]bool, time.Time, error,
 ) {
-	rows, blocked, paused, now, err := a.tables.LockDue(ctx, q, owner, soon+a.ahead(), limit)
+	rows, blocked, held, now, err := a.tables.LockDue(ctx, q, owner, soon+a.ahead(), limit)
 	if !now.IsZero() {
 		now = now.Add(a.ahead())
 	}
-	return rows, blocked, paused, now, err
+	return rows, blocked, held, now, err
 }
 
 // LockToRunNow locks as the store does; its time is this clock's.
 func (a *ahead) LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) ([]task.Task, bool, map[string]bool, time.Time, error) {
-	rows, blocked, paused, now, err := a.tables.LockToRunNow(ctx, q, id)
-	return rows, blocked, paused, now.Add(a.ahead()), err
+	rows, blocked, held, now, err := a.tables.LockToRunNow(ctx, q, id)
+	return rows, blocked, held, now.Add(a.ahead()), err
 }
 
 // Clock returns this clock's time, as finely as the database tells.

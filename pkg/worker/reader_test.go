@@ -186,20 +186,23 @@ func TestReaderLeavesToAWorker(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {
 		outside, held, unknown := task.NewKind[payload]("mail"), task.NewKind[payload]("held", task.Queue("held")), task.NewKind[payload]("unknown")
-		limited := task.NewKind[payload]("limited", task.Queue("limited"))
+		limited, slowed := task.NewKind[payload]("limited", task.Queue("limited")), task.NewKind[payload]("slowed", task.Queue("slowed"))
 		mux := worker.NewMux()
 		worker.HandleOutside(mux, outside, func(context.Context, worker.Task[payload]) error {
 			t.Error("an outside handler ran")
 			return nil
 		})
-		for _, kind := range []task.Kind[payload]{held, limited} {
+		for _, kind := range []task.Kind[payload]{held, limited, slowed} {
 			worker.Handle(mux, kind, effect)
 		}
 		_, err := w.store.Pause(t.Context(), w.store.DB(), "held", time.Now())
 		pipelinetest.Must(t, err)
+		rate, err := task.ParseRate("5/s")
+		pipelinetest.Must(t, err)
+		pipelinetest.Must(t, w.store.SetRate(t.Context(), w.store.DB(), "slowed", &rate))
 		c := w.reads(mux, worker.Config{Limits: map[string]task.Limit{"limited": {Concurrency: 1}}})
 		var specs []task.Spec
-		for _, kind := range []task.Kind[payload]{outside, held, limited, unknown} {
+		for _, kind := range []task.Kind[payload]{outside, held, limited, slowed, unknown} {
 			specs = append(specs, kind.New("ann", payload{kind.Name()}, task.In(0)))
 		}
 		made := w.schedule(specs...)

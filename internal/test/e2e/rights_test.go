@@ -53,7 +53,7 @@ func (f *fortress) rightsOnMySQL(t *testing.T) {
 		"INSERT INTO duetime_operations (id) SELECT '' FROM DUAL WHERE 1 = 0":              "worker game api operator migrate",
 		"UPDATE duetime_operations SET state = 1 WHERE id = ''":                            "worker daemon game api operator migrate",
 		"DELETE FROM duetime_operations WHERE id = ''":                                     "daemon",
-		"SELECT rate FROM duetime_limits":                                                  "worker daemon operator migrate",
+		"SELECT rate FROM duetime_limits":                                                  "worker daemon game operator migrate",
 		"INSERT INTO duetime_limits (queue, holders) SELECT '', '' FROM DUAL WHERE 1 = 0":  "worker operator migrate",
 		"UPDATE duetime_limits SET version = 1 WHERE queue = ''":                           "worker operator migrate",
 		"DELETE FROM duetime_limits WHERE queue = ''":                                      "",
