@@ -34,6 +34,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"finish over another version":      finishConflict,
 	"lock":                             lock,
 	"owner's rows":                     ownerRows,
+	"owner's due rows":                 dueRows,
 	"pages of pending":                 pagesOfPending,
 	"walks":                            walks,
 	"walks that find":                  walksFind,

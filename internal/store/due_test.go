@@ -1,0 +1,106 @@
+package store_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// ago makes a task that was due so long ago.
+func ago(t testing.TB, owner string, d time.Duration) task.Task {
+	t.Helper()
+	row := newTask(t, owner, 0)
+	row.RunAt = time.Now().Add(-d).Truncate(time.Millisecond).UTC()
+	row.DueAt = row.RunAt
+	return row
+}
+
+func dueRows(t *testing.T, s *store.Store) {
+	first, second := ago(t, "ann", 2*time.Minute), ago(t, "ann", time.Minute)
+	later, done := newTask(t, "ann", time.Hour), ago(t, "ann", time.Hour)
+	other := ago(t, "ann", time.Second)
+	other.Queue = "other"
+	rows := inserted(t, s, second, first, later, done, other, ago(t, "Ann", 0), ago(t, "bob", time.Hour))
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, worldtest.Finish(ctx, s, tx, rows[3:4], t0))
+		_, err := s.Pause(ctx, tx, "other", t0)
+		must(t, err)
+	})
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		found, blocked, held, now, err := s.LockDue(ctx, tx, "ann", 0, 100)
+		must(t, err)
+		if d := cmp.Diff([]task.ID{first.ID, second.ID, other.ID}, ids(found)); d != "" {
+			t.Errorf("by id (-want +got):\n%s", d)
+		}
+		if blocked || held["default"] || !held["other"] {
+			t.Errorf("blocked %v, held %v; want the paused queue alone", blocked, held)
+		}
+		if since := value[time.Time](t)(s.Now(ctx, tx)).Sub(now); since < 0 || since > time.Minute {
+			t.Errorf("its time is %v ago", since)
+		}
+		if found, _, _, _, err = s.LockDue(ctx, tx, "ann", 0, 1); err != nil || len(found) != 1 || found[0].ID != first.ID {
+			t.Errorf("the first one: %v, %v", found, err)
+		}
+		soon := t0.Add(2 * time.Hour).Sub(time.Now())
+		if found, _, _, _, err = s.LockDue(ctx, tx, "ann", soon, 100); err != nil || len(found) != 4 {
+			t.Errorf("soon: %d, %v; want the later one too", len(found), err)
+		}
+		if found, _, _, now, err = s.LockDue(ctx, tx, "nobody", 0, 100); err != nil || len(found) != 0 || !now.IsZero() {
+			t.Errorf("of nobody: %v at %v, %v", found, now, err)
+		}
+		if found, _, _, _, err = s.LockToRunNow(ctx, tx, later.ID); err != nil || len(found) != 1 || found[0].ID != later.ID {
+			t.Errorf("one by id: %v, %v", found, err)
+		}
+		if found, _, _, _, err = s.LockToRunNow(ctx, tx, task.NewID()); err != nil || len(found) != 0 {
+			t.Errorf("an unknown one: %v, %v", found, err)
+		}
+	})
+}
+
+// An owner with many tasks of which none is due costs a seek; what is due is found by the owner's index, and locked by id.
+func TestPlanOfLockDue(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{MaxOpen: 1}) // whose session counts all
+	crowdOf(t, s, "ann", 5_000)
+	before := rowsRead(t, s)
+	tx := begin(t, s)
+	found, _, _, _, err := s.LockDue(t.Context(), tx, "ann", 0, 100)
+	must(t, err)
+	must(t, tx.Rollback())
+	if n := rowsRead(t, s) - before; len(found) != 0 || n > 10 {
+		t.Errorf("locked %d rows, and read %d; want a seek", len(found), n)
+	}
+
+	two := inserted(t, s, ago(t, "ann", time.Minute), ago(t, "ann", time.Second))
+	e := &explainer{DB: s.DB()}
+	_, _, _, _, err = s.LockDue(t.Context(), e, "ann", 0, 100)
+	must(t, err)
+	var steps []string
+	for _, p := range e.plans {
+		if strings.Contains(p.Select, "SUBQUERY") || strings.Contains(p.Extra.String, "No tables used") {
+			continue
+		}
+		steps = append(steps, strings.Join([]string{p.Select, p.Type.String, p.Key.String}, " "))
+	}
+	if d := cmp.Diff([]string{"PRIMARY ALL ", "PRIMARY eq_ref PRIMARY", "DERIVED ALL ", "DERIVED range duetime_tasks_owner"}, steps); d != "" {
+		t.Errorf("plan: what was found first, then its rows by id (-want +got):\n%s", d)
+	}
+
+	tx = begin(t, s)
+	if found, _, _, _, err = s.LockDue(t.Context(), tx, "ann", 0, 100); err != nil || len(found) != len(two) {
+		t.Errorf("locked %v, %v", found, err)
+	}
+	if locked := pipelinetest.RowLocks(t, tx); locked != len(two) {
+		t.Errorf("%d locks, want %d", locked, len(two))
+	}
+	must(t, tx.Rollback())
+}
