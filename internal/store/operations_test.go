@@ -255,7 +255,8 @@ func chosen(rows []task.Task, verb task.Verb) []task.Filter {
 	}
 	all := append(slices.Clone(choices), task.Filter{IDs: ids}, task.Filter{IDs: ids, Owner: "ann", Kind: "mail"})
 	if from, _ := verb.From(); from == task.Dead {
-		all = append(all, task.Filter{DiedBefore: t0.Add(2 * time.Hour)}, task.Filter{DiedBefore: t0.Add(2*time.Hour + time.Microsecond)})
+		all = append(all, task.Filter{All: true, DiedBefore: t0.Add(2 * time.Hour)},
+			task.Filter{Kind: "mail", DiedBefore: t0.Add(2*time.Hour + time.Microsecond)})
 	}
 	return all
 }

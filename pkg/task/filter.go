@@ -97,7 +97,7 @@ func (f Filter) Check() error {
 	if n := len(f.IDs); n > MaxPerCall {
 		return &FieldError{"ids", fmt.Sprintf("must be at most %d, and are %d", MaxPerCall, n)}
 	}
-	f.Exclude = Exclusion{} // it chooses nothing by itself
+	f.Exclude, f.DiedBefore = Exclusion{}, time.Time{} // they choose nothing by themselves
 	fields := f
 	fields.All = false
 	switch {
@@ -106,7 +106,7 @@ func (f Filter) Check() error {
 	case !f.DueAfter.IsZero() && !f.DueBefore.IsZero() && !f.DueAfter.Before(f.DueBefore):
 		return &FieldError{"due_before", "must be later than due_after"}
 	case f.All && !fields.isZero():
-		return &FieldError{"all", "must not be set beside other fields of the filter, but for exclude"}
+		return &FieldError{"all", "must not be set beside other fields of the filter, but for exclude and died_before"}
 	case f.isZero():
 		return &FieldError{"filter", "must choose tasks by a field, or say all"}
 	}
