@@ -79,9 +79,9 @@ func TestFilterByLabels(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]task.Filter{
 		"": {Labels: map[string]string{"a": "v"}},
-		"filter must choose tasks by a field, or say all":                        {Labels: map[string]string{}},
+		"filter must choose tasks by a field, or say all":                                        {Labels: map[string]string{}},
 		"all must not be set beside other fields of the filter, but for exclude and died_before": {All: true, Labels: map[string]string{"a": "v"}},
-		"label a must be 1 to 64 bytes":                                          {Labels: map[string]string{"a": ""}},
+		"label a must be 1 to 64 bytes":                                                          {Labels: map[string]string{"a": ""}},
 		"labels must be at most 8, and are 9": {Labels: map[string]string{
 			"a": "v", "b": "v", "c": "v", "d": "v", "e": "v", "f": "v", "g": "v", "h": "v", "i": "v",
 		}},
