@@ -52,7 +52,7 @@ func (d deployment) life(t *testing.T, id task.ID) []string {
 // die makes a task dead.
 func (d deployment) die(t *testing.T, made task.Task) task.Task {
 	t.Helper()
-	_, err := d.db.Exec(`UPDATE duetime_tasks SET state = 3, attempt = 25, version = version + 1, last_error = 'no such address', finished_at = due_at WHERE id = ?`, made.ID[:])
+	_, err := d.db.Exec(`UPDATE duetime_tasks SET state = 3, attempt = 25, version = version + 1, last_error = 'no such address', finished_at = updated_at WHERE id = ?`, made.ID[:])
 	pipelinetest.Must(t, err)
 	return made
 }
