@@ -26,6 +26,7 @@ import (
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/store"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -107,10 +108,10 @@ type Client struct {
 	parts   *parts.Parts
 	metrics prometheus.Registerer
 	joined  func()
-	reader  *worker.Reader // nil: no handlers
+	reader  *engine.Reader // nil: no handlers
 
 	mu      sync.Mutex
-	workers map[*worker.Worker]bool // of the calls of Work under way
+	workers map[*engine.Worker]bool // of the calls of Work under way
 }
 
 // Open prepares a client. It dials nothing: a server that is away shows at the first use, or in Ready. An error means
@@ -130,9 +131,9 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 		return nil, err
 	}
 	p.Tracer, p.BeforeSchedule, p.InChange, p.OnChange = o.tracer, o.before, o.in, o.on
-	c := &Client{parts: p, metrics: o.metrics, joined: o.joined, workers: map[*worker.Worker]bool{}}
+	c := &Client{parts: p, metrics: o.metrics, joined: o.joined, workers: map[*engine.Worker]bool{}}
 	if o.mux != nil {
-		if c.reader, err = worker.NewReader(c.workerConfig(), o.mux, p.Store); err != nil {
+		if c.reader, err = engine.NewReader(c.workerConfig(), o.mux, p.Store); err != nil {
 			return nil, errors.Join(err, p.Close(context.Background()))
 		}
 		p.Settler = c.reader
@@ -144,9 +145,9 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 }
 
 // workerConfig is what the configuration and the options say about running tasks.
-func (c *Client) workerConfig() worker.Config {
+func (c *Client) workerConfig() engine.Config {
 	cfg := c.parts.Config
-	return worker.Config{
+	return engine.Config{
 		Queues: cfg.Worker.Queues, Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch,
 		HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain, Late: cmp.Or(cfg.Worker.Late, -1),
 		Limits: cfg.Limits, Kinds: c.parts.Kinds, BeforeSchedule: c.parts.BeforeSchedule, Logger: c.parts.Log,
@@ -225,7 +226,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	defer metric.ShowPool(c.metrics, "worker", st.DB().DB)()
 	ledger, working := schedule.InsideClient(inside.Key{}, c.Client).Ledger(), c.workerConfig()
 	working.Hooks = ledger.Hooks()
-	w, err := worker.New(working, mux, st, c.parts.Stream, ledger.Writer(), c.parts.Stream)
+	w, err := engine.New(working, mux, st, c.parts.Stream, ledger.Writer(), c.parts.Stream)
 	if err != nil {
 		return err
 	}
@@ -248,7 +249,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	return c.work(ctx, w)
 }
 
-// Alive returns an error if a call of Work hangs, as worker.Worker's Alive does: serve it as your process's liveness. It asks
+// Alive returns an error if a call of Work hangs, because its own loop stands still: serve it as your process's liveness. It asks
 // no server.
 func (c *Client) Alive() error {
 	c.mu.Lock()
@@ -262,7 +263,7 @@ func (c *Client) Alive() error {
 }
 
 // watch has Alive look at a worker until the returned function is called.
-func (c *Client) watch(w *worker.Worker) (forget func()) {
+func (c *Client) watch(w *engine.Worker) (forget func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.workers[w] = true
@@ -273,7 +274,7 @@ func (c *Client) watch(w *worker.Worker) (forget func()) {
 	}
 }
 
-func (c *Client) work(ctx context.Context, w *worker.Worker) error {
+func (c *Client) work(ctx context.Context, w *engine.Worker) error {
 	defer c.watch(w)()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -296,7 +297,7 @@ func (c *Client) work(ctx context.Context, w *worker.Worker) error {
 const lookingAfter = 10 * time.Second
 
 // awaitWork waits until the worker gets work, and reports false if ctx ended first.
-func (c *Client) awaitWork(ctx context.Context, w *worker.Worker) bool {
+func (c *Client) awaitWork(ctx context.Context, w *engine.Worker) bool {
 	if c.parts.Config.Worker.Late == 0 { // no look finds anything
 		return w.Joined(ctx) == nil
 	}

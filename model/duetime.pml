@@ -18,8 +18,8 @@
  *                  ack            internal/index/claim.go Index.acks, internal/index/lua/ack.lua
  *                  fenced         prelude.lua fence; pass.go shard.pass, internal/elect/candidate.go candidate.regain
  *                  elect          internal/elect/candidate.go candidate.begin, internal/store/epochs.go Store.TakeAbove
- *   worker.pml     fetch          pkg/worker/queue.go queue.accept, internal/hold/hold.go Hold.Add
- *                  find           pkg/worker/look.go looker.look, internal/hold/hint.go FoundHint
+ *   worker.pml     fetch          internal/worker/queue.go queue.accept, internal/hold/hold.go Hold.Add
+ *                  find           internal/worker/look.go looker.look, internal/hold/hint.go FoundHint
  *                  join           internal/hold/hold.go Hold.Add
  *                  drop           internal/settle/transaction.go transaction.judgeAbsent, internal/hold/hold.go Hold.Release
  *                  look           internal/hold/hold.go Hold.takeDue, internal/settle/transaction.go batch.transact, transaction.lock

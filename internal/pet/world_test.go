@@ -16,9 +16,9 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/embedded"
 	"github.com/duetime/duetime/pkg/task"
-	"github.com/duetime/duetime/pkg/worker"
 )
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
@@ -154,9 +154,9 @@ func (w *world) due(at time.Time, ids ...task.ID) {
 }
 
 // fire runs the tasks, which must be due, in a worker's own transactions.
-func (w *world) fire(ids ...task.ID) []worker.Outcome {
+func (w *world) fire(ids ...task.ID) []engine.Outcome {
 	w.t.Helper()
-	wk, err := worker.New(worker.Config{Logger: quiet}, w.game.Handlers(), w.store, deaf{}, deaf{}, deaf{})
+	wk, err := engine.New(engine.Config{Logger: quiet}, w.game.Handlers(), w.store, deaf{}, deaf{}, deaf{})
 	pipelinetest.Must(w.t, err)
 	rows := make([]task.Task, len(ids))
 	for i, id := range ids {
@@ -170,7 +170,7 @@ func (w *world) fire(ids ...task.ID) []worker.Outcome {
 // deaf is a stream without hints.
 type deaf struct{ worldtest.Nowhere }
 
-func (deaf) Consume(context.Context, string, func(context.Context, worker.Session) error) error {
+func (deaf) Consume(context.Context, string, func(context.Context, engine.Session) error) error {
 	return nil
 }
 

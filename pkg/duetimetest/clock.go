@@ -31,7 +31,7 @@ func (a *ahead) step(ctx context.Context, moment time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// Each method of worker.Store and of a client's store that returns the database's time has its own version here: a promoted one would put a handler's
+// Each method of engine.Store and of a client's store that returns the database's time has its own version here: a promoted one would put a handler's
 // transaction back to the present.
 
 // Now returns this clock's time.

@@ -12,8 +12,8 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/schedule"
-	"github.com/duetime/duetime/pkg/worker"
 )
 
 // A method of the store that returns the database's time would put a handler's transaction back to the present.
@@ -21,7 +21,7 @@ func TestEachTimeIsOfFiresClock(t *testing.T) {
 	t.Parallel()
 	wrapper := reflect.TypeFor[*ahead]()
 	times := 0
-	methods := slices.Concat(slices.Collect(reflect.TypeFor[worker.Store]().Methods()), slices.Collect(reflect.TypeFor[schedule.Store]().Methods()))
+	methods := slices.Concat(slices.Collect(reflect.TypeFor[engine.Store]().Methods()), slices.Collect(reflect.TypeFor[schedule.Store]().Methods()))
 	for _, m := range methods {
 		if !slices.Contains(slices.Collect(m.Type.Outs()), reflect.TypeFor[time.Time]()) {
 			continue

@@ -11,10 +11,10 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
-	"github.com/duetime/duetime/pkg/worker"
 )
 
 // DB is a *sql.DB or a *sqlx.DB on the schema that holds duetime's tables. A handle from a duetime or embedded client's
@@ -113,7 +113,7 @@ func client(t testing.TB, s *ahead, o options) *schedule.Client {
 	t.Helper()
 	cfg := schedule.Config{BeforeSchedule: o.before, InChange: o.in, OnChange: o.on}
 	if o.mux != nil {
-		r, err := worker.NewReader(workerConfig(t, o.mux, o), o.mux, s)
+		r, err := engine.NewReader(workerConfig(t, o.mux, o), o.mux, s)
 		if err != nil {
 			t.Fatalf("duetimetest.Client: %v", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/inside"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -71,7 +72,7 @@ func fire(t testing.TB, store *ahead, mux *worker.Mux, until time.Time, opts []O
 	cfg := workerConfig(t, mux, o)
 	cfg.Hooks = schedule.InsideClient(inside.Key{}, c).Ledger().Hooks()
 	var err error
-	if f.worker, err = worker.New(cfg, mux, f.store, nil, nowhere{}, nowhere{}); err != nil {
+	if f.worker, err = engine.New(cfg, mux, f.store, nil, nowhere{}, nowhere{}); err != nil {
 		t.Fatalf("duetimetest.Fire: %v", err)
 	}
 	if err := f.run(ctx); err != nil {
@@ -83,16 +84,16 @@ func fire(t testing.TB, store *ahead, mux *worker.Mux, until time.Time, opts []O
 	return f.fired
 }
 
-func workerConfig(t testing.TB, mux *worker.Mux, o options) worker.Config {
-	return worker.Config{
-		HandlerTimeout: max(handlerTime, mux.LongestTimeout()), BeforeSchedule: o.before,
+func workerConfig(t testing.TB, mux *worker.Mux, o options) engine.Config {
+	return engine.Config{
+		HandlerTimeout: max(handlerTime, engine.LongestTimeout(mux)), BeforeSchedule: o.before,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 }
 
 // firing is one call of Fire.
 type firing struct {
-	worker *worker.Worker
+	worker *engine.Worker
 	kinds  []string
 	store  *ahead
 	until  time.Time
@@ -177,7 +178,7 @@ func (f *firing) pass(ctx context.Context, rows []task.Task, batch int) (settled
 }
 
 // record keeps the runs among the outcomes, and counts the hints that were settled.
-func (f *firing) record(ctx context.Context, outcomes []worker.Outcome, at time.Time) (settled int, err error) {
+func (f *firing) record(ctx context.Context, outcomes []engine.Outcome, at time.Time) (settled int, err error) {
 	for _, o := range outcomes {
 		if o.Settled {
 			settled++

@@ -27,6 +27,7 @@ import (
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/store"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -133,7 +134,7 @@ type Pipeline struct {
 	clock  *loop.Clock
 	hints  *hints
 	kinds  *kinds.Kinds
-	reader *worker.Reader // nil: no handlers
+	reader *engine.Reader // nil: no handlers
 
 	mu      sync.Mutex
 	closed  bool
@@ -211,7 +212,7 @@ func (p *Pipeline) open(ctx context.Context) error {
 	p.hints = newHints(p.store, p.clock, p.cfg.Logger, p.cfg.Queues)
 	var settler schedule.Settler
 	if p.cfg.Handlers != nil {
-		reader, err := worker.NewReader(p.workerConfig(), p.cfg.Handlers, p.store)
+		reader, err := engine.NewReader(p.workerConfig(), p.cfg.Handlers, p.store)
 		if err != nil {
 			return err
 		}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/store"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
-	"github.com/duetime/duetime/pkg/worker"
 )
 
 const (
@@ -56,7 +56,7 @@ type version struct {
 	number int64
 }
 
-var _ worker.Stream = (*hints)(nil)
+var _ engine.Stream = (*hints)(nil)
 
 func newHints(st *store.Store, clock *loop.Clock, log *slog.Logger, queues []string) *hints {
 	h := &hints{store: st, clock: clock, log: log, waiting: map[string]*waiting{}, brought: map[version]time.Time{}}
@@ -182,7 +182,7 @@ func (h *hints) OwnerPage(context.Context, int, string, string, string, int) ([]
 func (h *hints) Compensate(context.Context, task.Compensation) error { return nil }
 
 // Consume gives the queue's hints to fn until ctx ends.
-func (h *hints) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s worker.Session) error) error {
+func (h *hints) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s engine.Session) error) error {
 	return fn(ctx, session{h, h.waiting[queue]})
 }
 

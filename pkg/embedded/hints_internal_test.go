@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
-	"github.com/duetime/duetime/pkg/worker"
 )
 
 // brings is what a worker of the queue default gets at once.
@@ -19,7 +19,7 @@ func (h *hints) brings(t *testing.T) (ids []task.ID) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	pipelinetest.Must(t, h.Consume(ctx, "default", func(ctx context.Context, s worker.Session) error {
+	pipelinetest.Must(t, h.Consume(ctx, "default", func(ctx context.Context, s engine.Session) error {
 		ds, err := s.Fetch(ctx)
 		for _, d := range ds {
 			ids = append(ids, d.Hint.ID)

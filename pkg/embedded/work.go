@@ -12,6 +12,7 @@ import (
 	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -69,8 +70,8 @@ func (p *Pipeline) begin(ctx context.Context) (working context.Context, done fun
 type stage func(ctx context.Context) error
 
 // workerConfig is what the configuration says about running tasks.
-func (p *Pipeline) workerConfig() worker.Config {
-	cfg := worker.Config{
+func (p *Pipeline) workerConfig() engine.Config {
+	cfg := engine.Config{
 		Concurrency: p.cfg.Concurrency, Batch: p.cfg.Batch, HandlerTimeout: p.cfg.HandlerTimeout, Drain: p.cfg.Drain,
 		Late:   -1, // hints reads what is late
 		Limits: p.cfg.Limits, Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule,
@@ -85,7 +86,7 @@ func (p *Pipeline) workerConfig() worker.Config {
 func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
 	ledger, cfg := schedule.InsideClient(inside.Key{}, p.Client).Ledger(), p.workerConfig()
 	cfg.Hooks = ledger.Hooks()
-	w, err := worker.New(cfg, mux, p.worked, p.hints, ledger.Writer(), p.hints)
+	w, err := engine.New(cfg, mux, p.worked, p.hints, ledger.Writer(), p.hints)
 	if err != nil {
 		return nil, err
 	}

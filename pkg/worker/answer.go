@@ -7,7 +7,7 @@ import (
 	"github.com/duetime/duetime/internal/settle"
 )
 
-// ErrStuck is what Run returns when several handlers at once ignore the end of their context: each keeps a goroutine and
+// ErrStuck is what Work returns when several handlers at once ignore the end of their context: each keeps a goroutine and
 // perhaps a connection for ever, so that only a new process helps.
 var ErrStuck = settle.ErrStuck
 

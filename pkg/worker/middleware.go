@@ -39,7 +39,7 @@ var (
 // may be followed by another one of the same tasks, if the transaction was rolled back for another task's sake: to count
 // tasks that are done, use OnEvent. Middleware is not called for a task whose payload can't be decoded.
 //
-// Use panics on nil, and must not be called after New.
+// Use panics on nil, and must not be called after Work.
 func (m *Mux) Use(middleware ...func(next HandlerFunc) HandlerFunc) {
 	for _, wrap := range middleware {
 		if wrap == nil {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/duetime/duetime/internal/settle"
 	"github.com/duetime/duetime/pkg/task"
@@ -18,7 +17,7 @@ type Task[P any] struct {
 	Payload P // decoded; hides the raw form in the row
 }
 
-// Mux maps kinds to their handlers; its zero value is empty. Fill it before New; it must not be changed after.
+// Mux maps kinds to their handlers; its zero value is empty. Fill it before Work; it must not be changed after.
 type Mux struct {
 	handlers   map[string]*settle.Handler
 	middleware []func(next HandlerFunc) HandlerFunc
@@ -35,32 +34,6 @@ func NewMux() *Mux { return &Mux{handlers: map[string]*settle.Handler{}} }
 // Kinds returns the registered kinds in alphabetical order.
 func (m *Mux) Kinds() []string { return slices.Sorted(maps.Keys(m.handlers)) }
 
-// infos returns what the registered kinds of the queues say, in alphabetical order of their names.
-func (m *Mux) infos(queues []string) []task.KindInfo {
-	infos := make([]task.KindInfo, 0, len(m.handlers))
-	for _, name := range m.Kinds() {
-		if info := m.handlers[name].Info; slices.Contains(queues, info.Queue) {
-			infos = append(infos, info)
-		}
-	}
-	return infos
-}
-
-// kindsOf returns the registered kinds of a queue in alphabetical order.
-func (m *Mux) kindsOf(queue string) []string {
-	return slices.DeleteFunc(m.Kinds(), func(kind string) bool { return m.handlers[kind].Info.Queue != queue })
-}
-
-// LongestTimeout returns the longest timeout that a registered kind has of its own (task.Timeout); 0 if none has one. A
-// worker's HandlerTimeout must not be below it.
-func (m *Mux) LongestTimeout() time.Duration {
-	var longest time.Duration
-	for _, h := range m.handlers {
-		longest = max(longest, h.Info.Timeout)
-	}
-	return longest
-}
-
 // Queues returns the queues of the registered kinds in alphabetical order.
 func (m *Mux) Queues() []string {
 	queues := map[string]bool{}
@@ -72,7 +45,7 @@ func (m *Mux) Queues() []string {
 
 // Handle registers a handler that is called for one task at a time. What it does through tx takes effect exactly once,
 // together with the end of the task: if it returns an error, panics, or exceeds its time, nothing of it remains and an
-// attempt is charged. Its ctx ends after the kind's task.Timeout, or Config.HandlerTimeout. tx must not be used after it
+// attempt is charged. Its ctx ends after the kind's task.Timeout, or worker.handler_timeout. tx must not be used after it
 // returned. Handle panics on a kind that is registered already, on one that NewKind hasn't made, and on a nil fn, as the
 // other forms do.
 func Handle[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *Tx, t Task[P]) error) {
@@ -82,7 +55,7 @@ func Handle[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *T
 	})
 }
 
-// HandleBatch registers a handler for effects that are one statement for many tasks. A call has at most Config.Batch
+// HandleBatch registers a handler for effects that are one statement for many tasks. A call has at most worker.batch
 // tasks, and at most one of an owner and subject, so that an UPDATE … WHERE id IN (…) counts each. An error makes it be
 // called again with halves of them until the failing task is alone; Snooze and Discard hold for all tasks of the call.
 func HandleBatch[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *Tx, ts []Task[P]) error) {

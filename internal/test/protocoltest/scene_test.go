@@ -17,8 +17,8 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
-	"github.com/duetime/duetime/pkg/worker"
 )
 
 // scene is the world of one script. Its processes are run by hand: dispatchers and daemons pass by pass, the worker batch by
@@ -74,7 +74,7 @@ func newScene(t *testing.T, memory *worldtest.MemoryRedis, shards int) *scene {
 	s.forever = ctx
 	s.log = streamtest.New(stream.Config{Namespace: "protocol", Queues: []string{"default", "bad"}, Partitions: 4, Now: time.Now})
 	pipelinetest.Must(t, s.log.Ensure(t.Context()))
-	s.worker = s.newWorker(worker.Config{}, &process{})
+	s.worker = s.newWorker(engine.Config{}, &process{})
 	for shard := range s.shards {
 		token, err := s.index.BeginRebuild(ctx, shard)
 		pipelinetest.Must(t, err)

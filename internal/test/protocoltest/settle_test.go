@@ -10,6 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -27,7 +28,7 @@ var (
 )
 
 // newWorker makes a worker whose handlers do what the script says.
-func (s *scene) newWorker(cfg worker.Config, p *process) *worker.Worker {
+func (s *scene) newWorker(cfg engine.Config, p *process) *engine.Worker {
 	mux := worker.NewMux()
 	handle := func(ctx context.Context, tx *worker.Tx, t worker.Task[string]) error {
 		if s.scripted[t.Payload] == "die" {
@@ -56,7 +57,7 @@ func (s *scene) newWorker(cfg worker.Config, p *process) *worker.Worker {
 		return nil
 	})
 	cfg.BatchTime = time.Second
-	w, err := worker.New(cfg, mux, wiredStore{s.store, s, p}, s.log, worldtest.Direct{Index: s.index}, grave{s})
+	w, err := engine.New(cfg, mux, wiredStore{s.store, s, p}, s.log, worldtest.Direct{Index: s.index}, grave{s})
 	pipelinetest.Must(s.t, err)
 	return w
 }

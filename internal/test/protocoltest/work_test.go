@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
-	"github.com/duetime/duetime/pkg/worker"
 )
 
 // process is one that runs a worker, with all its goroutines.
@@ -36,7 +36,7 @@ func (p *process) end() {
 // start <worker> [late=<duration>] begins to run a worker. It looks for late tasks only if late is given.
 func start(s *scene, words []string) {
 	plain, named := options(words)
-	cfg := worker.Config{Late: -1}
+	cfg := engine.Config{Late: -1}
 	if named["late"] != "" {
 		cfg.Late, _ = time.ParseDuration(named["late"])
 	}

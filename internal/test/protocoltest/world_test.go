@@ -15,6 +15,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -36,7 +37,7 @@ type protocol struct {
 	store  *store.Store
 	memory *worldtest.MemoryRedis
 	index  *index.Index
-	worker *worker.Worker
+	worker *engine.Worker
 }
 
 func onSQLite(t *testing.T) *store.Store {
@@ -76,7 +77,7 @@ func (p *protocol) restartWorker() {
 			t.ID.String(), t.Payload, t.DueAt.UnixMilli(), now.UnixMilli())
 		return err
 	})
-	w, err := worker.New(worker.Config{}, mux, p.store, nil, worldtest.Direct{Index: p.index}, nobody{})
+	w, err := engine.New(engine.Config{}, mux, p.store, nil, worldtest.Direct{Index: p.index}, nobody{})
 	pipelinetest.Must(p.t, err)
 	p.worker = w
 }

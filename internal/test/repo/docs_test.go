@@ -39,8 +39,8 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	cfg := config.Default()
 	put := source{t, "internal/indexwriter/writer.go"}
 	queue := source{t, "internal/indexwriter/queue.go"}
-	look, degraded := source{t, "pkg/worker/look.go"}, source{t, "pkg/worker/degraded.go"}
-	hooks := source{t, "pkg/worker/hooks.go"}
+	look, degraded := source{t, "internal/worker/look.go"}, source{t, "internal/worker/degraded.go"}
+	hooks := source{t, "internal/worker/hooks.go"}
 	breaker, answer := source{t, "pkg/deliver/breaker.go"}, source{t, "pkg/deliver/answer.go"}
 	calls := source{t, "internal/api/limits.go"}
 	minPassword := source{t, "pkg/consoleweb/access.go"}.number("minPassword")
@@ -100,7 +100,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{guide, fmt.Sprintf("of up to %s, 2 s, 4 s … %s", spelt(task.DefaultBackoff.Min), spelt(task.DefaultBackoff.Max))},
 		{guide, fmt.Sprintf("| timeout of a kind | %s to %d h,", spelt(task.MinTimeout), task.MaxTimeout/time.Hour)},
 		{guide, fmt.Sprintf("`worker.handler_timeout` (%s) bounds", spelt(cfg.Worker.HandlerTimeout))},
-		{guide, fmt.Sprintf("`worker.drain` (%s) is how long", source{t, "pkg/worker/config.go"}.span(`cmp\.Or\(c\.Drain, (.+?)\)`))},
+		{guide, fmt.Sprintf("`worker.drain` (%s) is how long", source{t, "internal/worker/config.go"}.span(`cmp\.Or\(c\.Drain, (.+?)\)`))},
 		{guide, fmt.Sprintf("A hook has %s for an event. While %s events wait,", hooks.span(`hookTimeout\s+= (.+?)\s+//`),
 			grouped(hooks.number("maxQueuedEvents")))},
 		{push, fmt.Sprintf("After %d failures in a row", breaker.number("failuresToOpen"))},

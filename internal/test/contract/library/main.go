@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/store"
+	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -46,7 +47,7 @@ type adapter struct {
 	out     *json.Encoder
 	store   *store.Store // of workers
 	client  *schedule.Client
-	worker  *worker.Worker
+	worker  *engine.Worker
 	looks   map[string]task.Cursor // by queue: where the next look goes on
 	request request                // the present one
 }
@@ -98,7 +99,7 @@ func (a *adapter) open(dsn string) error {
 	}
 	mux := worker.NewMux()
 	worker.Handle(mux, kind("default"), a.effect)
-	a.worker, err = worker.New(worker.Config{HandlerTimeout: time.Minute}, mux, a.store, nil, nowhere{}, nowhere{})
+	a.worker, err = engine.New(engine.Config{HandlerTimeout: time.Minute}, mux, a.store, nil, nowhere{}, nowhere{})
 	return err
 }
 

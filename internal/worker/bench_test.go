@@ -1,0 +1,69 @@
+package worker_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	engine "github.com/duetime/duetime/internal/worker"
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+// BenchmarkSettle is one batch of 100 through the worker's transaction: by single handlers that write a row each, by one
+// batch handler that writes all in one statement, and by the latter for tasks of recurrences, which make their next ticks.
+func BenchmarkSettle(b *testing.B) {
+	single, batch := worker.NewMux(), worker.NewMux()
+	worker.Handle(single, meal, effect)
+	worker.HandleBatch(batch, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
+		args := make([]any, 0, 2*len(ts))
+		for _, t := range ts {
+			args = append(args, t.ID.String(), t.Payload.Word)
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO effects (task_id, word) VALUES "+strings.Repeat("(?,?),", len(ts)-1)+"(?,?)", args...)
+		return err
+	})
+	for name, c := range map[string]struct {
+		mux *worker.Mux
+		due func(w *world) func() []task.Task // returns what makes 100 tasks
+	}{
+		"single": {single, newTasks}, "batch": {batch, newTasks}, "ticks": {batch, nextTicks},
+	} {
+		b.Run(name, func(b *testing.B) {
+			w := newWorld(b)
+			wk := w.worker(c.mux, engine.Config{})
+			due := c.due(w)
+			b.ResetTimer()
+			for b.Loop() {
+				b.StopTimer()
+				tasks := due()
+				b.StartTimer()
+				for _, o := range w.pass(wk, tasks...) {
+					want(b, "result", o.Result, "done")
+				}
+			}
+			b.ReportMetric(float64(100*b.N)/b.Elapsed().Seconds(), "tasks/s")
+		})
+	}
+}
+
+func newTasks(w *world) func() []task.Task {
+	return func() []task.Task { return w.due(meal, 100) }
+}
+
+// nextTicks moves the pending tasks of 100 recurrences to now.
+func nextTicks(w *world) func() []task.Task {
+	w.recur(meal, recur.Policy{}, 100)
+	return func() []task.Task {
+		now, err := w.store.Now(w.t.Context(), nil)
+		pipelinetest.Must(w.t, err)
+		w.store.Exec("UPDATE duetime_tasks SET due_at = ?, run_at = ? WHERE state = 0", now.UnixMilli(), now.UnixMilli())
+		ticks, err := w.store.Pending(w.t.Context(), time.Time{}, now.Add(time.Second), task.Cursor{}, 1000)
+		pipelinetest.Must(w.t, err)
+		want(w.t, "pending ticks", len(ticks), 100)
+		return ticks
+	}
+}
