@@ -132,3 +132,34 @@ func TestHandlerSchedulesForABlockedOwner(t *testing.T) {
 		want(t, "pending tasks", w.pendingOf("ann"), 0)
 	})
 }
+
+// A handler blocks an owner with the end of its task, as the worker, and sees the tasks of its batch that have run as done.
+func TestHandlerBlocksAnOwner(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		tasks := w.due(meal, 2)
+		waiting := w.schedule(meal.New("bob", payload{}, task.In(time.Hour)))[0]
+		calls := 0
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, func(ctx context.Context, tx *schedule.Tx, tk worker.Task[payload]) error {
+			if calls++; calls == 1 {
+				return nil
+			}
+			other := tasks[0]
+			if tk.ID == other.ID {
+				other = tasks[1]
+			}
+			read, err := tx.GetMany(ctx, []task.ID{other.ID})
+			if err != nil || len(read) != 1 || read[0].State != task.Done {
+				t.Errorf("read %+v, %v, want the task that has run", read, err)
+			}
+			_, err = tx.As("ann@support").BlockOwner(ctx, "bob")
+			return err
+		})
+		for id, o := range w.pass(w.worker(mux, engine.Config{}), tasks...) {
+			want(t, "result of "+id.String(), o.Result, "done")
+		}
+		want(t, "state of the blocked owner's task", w.store.Row(waiting.ID).State, task.Cancelled)
+		want(t, "blocks by the worker", w.store.Number("SELECT COUNT(*) FROM duetime_blocks WHERE owner = 'bob' AND actor = ?", task.ActorWorker), 1)
+	})
+}
