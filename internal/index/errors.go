@@ -48,6 +48,9 @@ func Away(err error) bool {
 	}
 }
 
+// Away is the function Away.
+func (x *Index) Away(err error) bool { return Away(err) }
+
 // IsRefused reports whether Redis refused the user, the password, or the right to run the command, or we don't trust the
 // server's certificate: every retry with the same configuration will fail too.
 func IsRefused(err error) bool { return Refusal(err) != nil }

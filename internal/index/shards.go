@@ -12,22 +12,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Shard is the state of one shard for operators.
-type Shard struct {
+// Shard is the state of one shard for operators. It is an alias of an unnamed type: a console without an index links no client of
+// Redis.
+type Shard = struct {
 	Due    int64     // entries of the due set
 	Oldest time.Time // the time of the first entry; zero for none
-	Marker Marker
-	Epoch  int64 // of the newest leader that claimed from the shard; 0 for none
+	Marker string    // MarkerAbsent, MarkerBuilding or MarkerComplete
+	Epoch  int64     // of the newest leader that claimed from the shard; 0 for none
 }
 
-// Marker is the state of a shard's generation marker.
-type Marker string
-
-// The states of a marker.
+// The states of a shard's generation marker.
 const (
-	MarkerAbsent   Marker = "absent"   // the shard's memory was lost
-	MarkerBuilding Marker = "building" // a rebuild is under way
-	MarkerComplete Marker = "complete"
+	MarkerAbsent   = "absent"   // the shard's memory was lost
+	MarkerBuilding = "building" // a rebuild is under way
+	MarkerComplete = "complete"
 )
 
 // Shards reads the shards 0 … n-1, in one pipeline to each node.
@@ -63,7 +61,7 @@ func (x *Index) Shards(ctx context.Context, n int) ([]Shard, error) {
 	return shards, nil
 }
 
-func markerOf(gen string) Marker {
+func markerOf(gen string) string {
 	switch {
 	case strings.HasPrefix(gen, complete):
 		return MarkerComplete

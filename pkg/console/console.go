@@ -22,7 +22,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/console/internal/views"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -54,14 +53,36 @@ type Console struct {
 	cfg    Config
 	store  *store.Store
 	views  views.Views
-	index  *index.Index // nil: none
+	index  Index // nil: none
 	client *schedule.Client
 	pace   *pace
 }
 
+// Index is what a console needs of the index in Redis.
+type Index interface {
+	driftIndex
+
+	// Shards reads the first n shards.
+	Shards(ctx context.Context, n int) ([]indexShard, error)
+	// OwnerSets counts the owners' sets of the first n shards.
+	OwnerSets(ctx context.Context, n int) ([]int64, error)
+	// Unmark removes the markers of shards, as if their memory were lost.
+	Unmark(ctx context.Context, shards []int) error
+	// Away reports whether an error says that Redis is away.
+	Away(err error) bool
+}
+
+// indexShard is the state of one shard; see index.Shard.
+type indexShard = struct {
+	Due    int64
+	Oldest time.Time
+	Marker string
+	Epoch  int64
+}
+
 // New makes a console on open servers; without an index, x is nil. It is for our own wiring; services get theirs from
 // Client.Console.
-func New(cfg Config, st *store.Store, x *index.Index, client *schedule.Client) *Console {
+func New(cfg Config, st *store.Store, x Index, client *schedule.Client) *Console {
 	cfg.Actor = cmp.Or(cfg.Actor, serviceActor())
 	return &Console{cfg: cfg, store: st, views: views.Views{Store: st}, index: x, client: client, pace: &pace{}}
 }

@@ -51,7 +51,7 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 		return Frame{}, err
 	}
 	shards, err := c.indexShards(ctx)
-	if err != nil && !indexAway(err) {
+	if err != nil && !c.indexAway(err) {
 		return Frame{}, err
 	}
 	f := Frame{

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/store"
 )
 
@@ -33,6 +32,6 @@ func TestLeadersSayHowManyShardsFollow(t *testing.T) {
 		{Role: "event", Host: "queued"},
 		{Role: "daemon", Host: "queued"},
 	}
-	got := leadersOf(map[string]int64{"event": 7}, alive, []index.Shard{{Epoch: 7}, {Epoch: 7}, {Epoch: 6}, {Epoch: 7}})
+	got := leadersOf(map[string]int64{"event": 7}, alive, []indexShard{{Epoch: 7}, {Epoch: 7}, {Epoch: 6}, {Epoch: 7}})
 	diff(t, "leaders", []Leader{{Name: "event", Epoch: 7, Shards: new(3), Of: new(4), Host: "new"}, {Name: "daemon"}}, got)
 }

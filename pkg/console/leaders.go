@@ -10,7 +10,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
@@ -71,7 +70,7 @@ func (c *Console) Leaders(ctx context.Context) ([]Leader, error) {
 }
 
 // leadersOf finds the processes that lead, and counts for event how many shards have its epoch.
-func leadersOf(epochs map[string]int64, alive []store.Process, shards []index.Shard) []Leader {
+func leadersOf(epochs map[string]int64, alive []store.Process, shards []indexShard) []Leader {
 	var leaders []Leader
 	for _, name := range LeaderNames() {
 		l := Leader{Name: name, Epoch: epochs[name]}

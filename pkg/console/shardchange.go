@@ -8,7 +8,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -114,7 +113,7 @@ func (c *Console) awaitPolled(ctx context.Context, from, n int) error {
 		}
 		missing, unclaimed := 0, 0
 		for _, s := range shards[from:] {
-			if s.Marker != index.MarkerComplete {
+			if s.Marker != MarkerComplete {
 				missing++
 			}
 			if s.Epoch == 0 || s.Epoch != epoch {

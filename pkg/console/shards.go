@@ -10,7 +10,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -27,9 +26,9 @@ type Shard struct {
 
 // The markers of a shard.
 const (
-	MarkerAbsent   = string(index.MarkerAbsent)   // the shard's memory was lost, and no daemon has begun to rebuild it
-	MarkerBuilding = string(index.MarkerBuilding) // a rebuild is under way
-	MarkerComplete = string(index.MarkerComplete)
+	MarkerAbsent   = "absent"   // the shard's memory was lost, and no daemon has begun to rebuild it
+	MarkerBuilding = "building" // a rebuild is under way
+	MarkerComplete = "complete"
 )
 
 // Shards reads the figures of each shard of the index.
@@ -49,15 +48,15 @@ func (c *Console) Shards(ctx context.Context) ([]Shard, error) {
 	return shards, nil
 }
 
-func shardsOf(read []index.Shard) []Shard {
+func shardsOf(read []indexShard) []Shard {
 	shards := make([]Shard, len(read))
 	for i, s := range read {
-		shards[i] = Shard{Shard: i, Due: s.Due, OldestMs: unixMs(s.Oldest), Marker: string(s.Marker), Epoch: s.Epoch}
+		shards[i] = Shard{Shard: i, Due: s.Due, OldestMs: unixMs(s.Oldest), Marker: s.Marker, Epoch: s.Epoch}
 	}
 	return shards
 }
 
-func (c *Console) indexShards(ctx context.Context) ([]index.Shard, error) {
+func (c *Console) indexShards(ctx context.Context) ([]indexShard, error) {
 	n, err := c.ShardCount(ctx)
 	if err != nil {
 		return nil, err
@@ -68,10 +67,12 @@ func (c *Console) indexShards(ctx context.Context) ([]index.Shard, error) {
 var errNoIndex = errors.New("this process has no index")
 
 // indexAway reports whether an error says that Redis is away, or that there is none.
-func indexAway(err error) bool { return errors.Is(err, errNoIndex) || index.Away(err) }
+func (c *Console) indexAway(err error) bool {
+	return errors.Is(err, errNoIndex) || c.index != nil && c.index.Away(err)
+}
 
 // readShards reads the figures of the first n shards.
-func (c *Console) readShards(ctx context.Context, n int) ([]index.Shard, error) {
+func (c *Console) readShards(ctx context.Context, n int) ([]indexShard, error) {
 	if c.index == nil {
 		return nil, errNoIndex
 	}
@@ -176,7 +177,7 @@ func (c *Console) rebuilt(ctx context.Context, shards []int) (int, error) {
 	}
 	done := 0
 	for _, s := range shards {
-		done += map[index.Marker]int{index.MarkerBuilding: 1, index.MarkerComplete: RebuildSteps}[all[s].Marker]
+		done += map[string]int{MarkerBuilding: 1, MarkerComplete: RebuildSteps}[all[s].Marker]
 	}
 	return done, nil
 }

@@ -74,7 +74,7 @@ type AuditSource struct {
 // returns what MySQL alone tells, and the error.
 func (c *Console) Verify(ctx context.Context) (Verified, error) {
 	drift, away := c.Drift(ctx)
-	if away != nil && !indexAway(away) {
+	if away != nil && !c.indexAway(away) {
 		return nil, away
 	}
 	overdue, err := c.store.Overdue(ctx, c.cfg.Grace)

@@ -18,7 +18,7 @@ func TestImportsCostLittle(t *testing.T) {
 		"modernc.org/", "github.com/mattn/", "github.com/lib/pq", "github.com/jackc/", "github.com/alicebob/", "github.com/spf13/", "charm.land/",
 		"github.com/schollz/", "google.golang.org/grpc", "connectrpc.com/",
 	}
-	single := slices.Concat(library, []string{"github.com/segmentio/", "github.com/go-zookeeper/", "github.com/klauspost/"})
+	single := slices.Concat(library, []string{"github.com/segmentio/", "github.com/go-zookeeper/", "github.com/redis/", "github.com/klauspost/"})
 	for path, unwanted := range map[string][]string{".": library, "./pkg/duetimetest": library, "./pkg/embedded": single} {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", path).Output()
 		pipelinetest.Must(t, err)
