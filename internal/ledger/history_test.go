@@ -8,7 +8,6 @@ import (
 	"github.com/jmoiron/sqlx"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/duetime/duetime/internal/indexwriter"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -23,7 +22,7 @@ func (n *lines) Record(_ context.Context, _ sqlx.ExtContext, events []task.Event
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	var recorded lines
-	h := newHistory(Config{Config: indexwriter.Config{Logger: slog.New(slog.DiscardHandler)}}, &recorded)
+	h := newHistory(Config{Puts: Puts{Logger: slog.New(slog.DiscardHandler)}}, &recorded)
 	for _, c := range []struct {
 		events  int
 		dropped float64

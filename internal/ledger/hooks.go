@@ -60,7 +60,7 @@ func (h *Hooks) callIn(ctx context.Context, tx *Tx, changes []task.Change) (err 
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			h.logger.ErrorContext(ctx, "InChange panicked", slog.Any("err", v), slog.String("stack", string(debug.Stack())))
+			h.logger.ErrorContext(ctx, "function InChange panicked", slog.Any("err", v), slog.String("stack", string(debug.Stack())))
 			err = fmt.Errorf("InChange panicked: %v", v)
 		}
 	}()
@@ -112,7 +112,7 @@ func (h *Hooks) callOn(ctx context.Context, commits [][]task.Change) ([]struct{}
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
-			h.logger.ErrorContext(ctx, "OnChange panicked", slog.Any("err", v), slog.String("stack", string(debug.Stack())))
+			h.logger.ErrorContext(ctx, "function OnChange panicked", slog.Any("err", v), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	h.on(ctx, commits[0])

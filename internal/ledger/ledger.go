@@ -23,9 +23,12 @@ type Store interface {
 	WriteAutocommit(ctx context.Context, c task.Change) error
 }
 
+// Puts tunes what puts into the index.
+type Puts = indexwriter.Config
+
 // Config tunes a Ledger, and what follows a commit. InChange and OnChange may be nil.
 type Config struct {
-	indexwriter.Config
+	Puts
 
 	MaxTries int // of a transaction
 
@@ -51,7 +54,7 @@ func Start(ctx context.Context, cfg Config, store Store, index indexwriter.Index
 	l := &Ledger{
 		store: store, maxTries: cfg.MaxTries, history: newHistory(cfg, store),
 		ticks: recurrence.NewMetrics(cfg.Metrics, recurrence.TicksTotal), hooks: newHooks(cfg),
-		writer: indexwriter.New(cfg.Config, index, compensator),
+		writer: indexwriter.New(cfg.Puts, index, compensator),
 	}
 	l.working.Go(func() { l.writer.Run(ctx) })
 	l.working.Go(func() { l.history.lines.Run(ctx) })

@@ -50,7 +50,7 @@ func dueRows(t *testing.T, s *store.Store) {
 		if found, _, _, _, err = s.LockDue(ctx, tx, "ann", 0, 1); err != nil || len(found) != 1 || found[0].ID != first.ID {
 			t.Errorf("the first one: %v, %v", found, err)
 		}
-		soon := t0.Add(2 * time.Hour).Sub(time.Now())
+		soon := time.Until(t0.Add(2 * time.Hour))
 		if found, _, _, _, err = s.LockDue(ctx, tx, "ann", soon, 100); err != nil || len(found) != 4 {
 			t.Errorf("soon: %d, %v; want the later one too", len(found), err)
 		}

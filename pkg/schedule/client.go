@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/batcher"
-	"github.com/duetime/duetime/internal/indexwriter"
 	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
@@ -123,7 +122,7 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Client{cfg: cfg, store: store, index: index, tracer: cfg.Tracer.Tracer(tracerName), cancel: stop}
 	c.ledger = ledger.Start(ctx, ledger.Config{
-		Config: indexwriter.Config{
+		Puts: ledger.Puts{
 			CallerWait: cfg.IndexWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog, Logger: cfg.Logger, Metrics: cfg.Metrics,
 		},
 		MaxTries: cfg.MaxTries, InChange: c.inChange(), OnChange: cfg.OnChange,
