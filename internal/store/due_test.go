@@ -71,6 +71,7 @@ func TestPlanOfLockDue(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{MaxOpen: 1}) // whose session counts all
 	crowdOf(t, s, "ann", 5_000)
+	must(t, exec(s.DB(), "UPDATE duetime_tasks SET due_at = ?, run_at = ?", t0.UnixMilli(), t0.UnixMilli()))
 	before := rowsRead(t, s)
 	tx := begin(t, s)
 	found, _, _, _, err := s.LockDue(t.Context(), tx, "ann", 0, 100)
@@ -97,7 +98,7 @@ func TestPlanOfLockDue(t *testing.T) {
 
 	tx = begin(t, s)
 	if found, _, _, _, err = s.LockDue(t.Context(), tx, "ann", 0, 100); err != nil || len(found) != len(two) {
-		t.Errorf("locked %v, %v", found, err)
+		t.Errorf("locked %d rows, %v", len(found), err)
 	}
 	if locked := pipelinetest.RowLocks(t, tx); locked != len(two) {
 		t.Errorf("%d locks, want %d", locked, len(two))
