@@ -23,10 +23,10 @@ func TestFunctionsOfTheService(t *testing.T) {
 	var inside, after atomic.Int64 // changes that were seen
 	client := newClient(t, cfg, duetime.BeforeSchedule(func(_ context.Context, spec task.Spec) (task.Spec, error) {
 		return spec.With(task.Subject("seen")), nil
-	}), duetime.InChange(func(_ context.Context, _ *schedule.Tx, changes []task.Change) error {
+	}), duetime.InChange(func(_ context.Context, _ *schedule.Tx, changes []schedule.Change) error {
 		inside.Add(int64(len(changes)))
 		return nil
-	}), duetime.OnChange(func(_ context.Context, changes []task.Change) { after.Add(int64(len(changes))) }))
+	}), duetime.OnChange(func(_ context.Context, changes []schedule.Change) { after.Add(int64(len(changes))) }))
 	ctx := t.Context()
 	pipelinetest.Must(t, client.Ready(ctx))
 

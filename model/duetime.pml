@@ -6,8 +6,8 @@
  * Where each step stands in the code:
  *
  *   game.pml       schedule       pkg/schedule/insert.go Tx.ScheduleMany, internal/store/insert.go Store.Insert
- *                  reschedule     pkg/schedule/change.go Tx.RescheduleMany, pkg/task/task.go Task.Move
- *                  cancel         pkg/schedule/change.go Tx.CancelMany, pkg/task/task.go Task.Cancel
+ *                  reschedule     pkg/schedule/change.go Tx.RescheduleMany, internal/transition/task.go Move
+ *                  cancel         pkg/schedule/change.go Tx.CancelMany, internal/transition/task.go Cancel
  *                  (all three)    their commit: pkg/schedule/client.go Client.try; their put: indexer.go indexer.tryPut
  *   index.pml      put, drop      internal/index/lua/put.lua, drop.lua (guard: prelude.lua newer, latest)
  *                  arrive         internal/index/put.go Index.Put
@@ -29,7 +29,7 @@
  *                  due            internal/settle/decide.go verdict.decideDue
  *                  commit         internal/settle/transaction.go transaction.markDone, commit,
  *                                 internal/store/save.go Store.Finish
- *                  fail, discard  internal/settle/charge.go chargeFailure, pkg/task/task.go Task.Fail and Discard
+ *                  fail, discard  internal/settle/charge.go chargeFailure, internal/transition/task.go Fail and Discard
  *                  charge         internal/settle/charge.go transaction.chargeSuspects and chargeBeforehand
  *                  exhausted      internal/settle/decide.go exhausted
  *                  settle         internal/settle/apply.go transaction.apply, internal/offsets/commit.go Generation.Commit

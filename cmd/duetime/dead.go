@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -175,7 +176,7 @@ func (t *tool) changeListed(ctx context.Context, c *console.Console, o task.Oper
 		return nil, int(done.Changed), err
 	}
 	after, err := c.Rows(ctx, ids)
-	stood, stands := task.ByID(before), task.ByID(after)
+	stood, stands := protocol.ByID(before), protocol.ByID(after)
 	for _, id := range ids {
 		if stood[id].State != task.Dead || stands[id].Version == stood[id].Version {
 			left = append(left, id)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -93,7 +94,7 @@ func parseLabels(texts []string) (labels map[string]string, err error) {
 		case twice:
 			return nil, fmt.Errorf("%s is given twice: a task has one value of a name", name)
 		}
-		if err := task.CheckLabel(name, value); err != nil {
+		if err := protocol.CheckLabel(name, value); err != nil {
 			return nil, err
 		}
 		if labels == nil {

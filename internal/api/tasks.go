@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/duetime/duetime/internal/rowform"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -25,7 +26,7 @@ func (s tasks) Schedule(ctx context.Context, r *v1.ScheduleRequest) (*v1.Schedul
 		return nil, inField("task", err)
 	}
 	var row task.Task
-	if spec.Mode() != task.Unkeyed || len(spec.Labels()) > 0 {
+	if spec.Mode() != rowform.Unkeyed || len(spec.Labels()) > 0 {
 		row, err = s.scheduleOne(ctx, spec)
 	} else if row, err = s.client.Schedule(ctx, spec); err == nil { // shares its statement with other calls
 		err = checkTaken(spec, row)
@@ -93,7 +94,7 @@ func checkTaken(spec task.Spec, row task.Task) error {
 	if row.ID == spec.ID() && !mayBeReplaced(spec, row) && !bytes.Equal(row.Payload, spec.Payload()) {
 		return errIDTaken
 	}
-	if spec.Mode() == task.OnceOnly && !bytes.Equal(row.Payload, spec.Payload()) {
+	if spec.Mode() == rowform.OnceOnly && !bytes.Equal(row.Payload, spec.Payload()) {
 		return errCallKeyTaken
 	}
 	return nil
@@ -102,7 +103,7 @@ func checkTaken(spec task.Spec, row task.Task) error {
 // mayBeReplaced reports whether a later spec with the task's key may have given the row another payload.
 func mayBeReplaced(spec task.Spec, row task.Task) bool {
 	switch spec.Mode() {
-	case task.KeepPending, task.MovePending, task.ReplacePending:
+	case rowform.KeepPending, rowform.MovePending, rowform.ReplacePending:
 		return row.Version > 1
 	default:
 		return false

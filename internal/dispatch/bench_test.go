@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -13,8 +14,8 @@ import (
 // sink is a stream that takes every hint.
 type sink struct{}
 
-func (sink) Publish(context.Context, []task.Entry, int64) []error { return nil }
-func (sink) Compensate(context.Context, task.Compensation) error  { return nil }
+func (sink) Publish(context.Context, []protocol.Entry, int64) []error { return nil }
+func (sink) Compensate(context.Context, protocol.Compensation) error  { return nil }
 
 // BenchmarkPass claims, publishes to a sink and acknowledges 500 entries per operation. Putting them is not measured.
 func BenchmarkPass(b *testing.B) {

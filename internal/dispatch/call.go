@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 const (
@@ -36,7 +36,7 @@ const wholeQueue = -1
 // closes done.
 type call struct {
 	to      destination
-	entries []task.Entry
+	entries []protocol.Entry
 	before  int64 // health.taken when the call began
 
 	unawaited atomic.Bool   // the pass went on without the answer
@@ -45,7 +45,7 @@ type call struct {
 }
 
 // startCall sends the entries' hints to Kafka on a goroutine of its own.
-func (s *shard) startCall(ctx context.Context, to destination, entries []task.Entry) *call {
+func (s *shard) startCall(ctx context.Context, to destination, entries []protocol.Entry) *call {
 	c := &call{to: to, entries: entries, before: s.health.taken.Load(), done: make(chan struct{})}
 	s.calls = append(s.calls, c)
 	for _, e := range entries {
@@ -135,7 +135,7 @@ func (s *shard) collectAnswers(ctx context.Context) (took bool, err error) {
 
 // processAnswer sorts the entries of an answered call into those to acknowledge, to pass over, and to retry.
 func (s *shard) processAnswer(ctx context.Context, c *call) (took bool, err error) {
-	var refused, hopeless []task.Entry
+	var refused, hopeless []protocol.Entry
 	var cause, why error
 	n, now := 0, s.d.cfg.Now()
 	for i, e := range c.entries {
@@ -171,14 +171,14 @@ func (s *shard) processAnswer(ctx context.Context, c *call) (took bool, err erro
 // groupByDestination groups the claimed entries that can be sent now. It leaves the others in the due set, or passes
 // them over.
 func (s *shard) groupByDestination(
-	ctx context.Context, entries []task.Entry, now time.Time,
-) (order []destination, send map[destination][]task.Entry) {
-	send = map[destination][]task.Entry{}
+	ctx context.Context, entries []protocol.Entry, now time.Time,
+) (order []destination, send map[destination][]protocol.Entry) {
+	send = map[destination][]protocol.Entry{}
 	busy := map[destination]bool{}
 	for _, c := range s.calls {
 		busy[c.to] = true
 	}
-	var unreadable, excess []task.Entry
+	var unreadable, excess []protocol.Entry
 	var why error
 	for _, e := range entries {
 		if e.Err != nil {
@@ -217,7 +217,7 @@ var errUnanswered = errors.New("no answer yet")
 var errCrowded = errors.New("too many wait for a queue that Kafka refuses")
 
 // destinationOf returns where the entry's hint goes.
-func (s *shard) destinationOf(ctx context.Context, e task.Entry) destination {
+func (s *shard) destinationOf(ctx context.Context, e protocol.Entry) destination {
 	if at, refused := s.trouble[e.Queue]; refused {
 		p, ok := s.d.stream.(partitioner)
 		switch {
@@ -225,7 +225,7 @@ func (s *shard) destinationOf(ctx context.Context, e task.Entry) destination {
 			delete(s.trouble, e.Queue)
 			s.d.cfg.Logger.InfoContext(ctx, "queue recovered", "shard", s.number, "queue", e.Queue)
 		case ok:
-			return destination{e.Queue, p.Partition(ctx, e.Queue, task.RouteKey(e.Owner, e.Score))}
+			return destination{e.Queue, p.Partition(ctx, e.Queue, protocol.RouteKey(e.Owner, e.Score))}
 		}
 	}
 	return destination{e.Queue, wholeQueue}
@@ -233,7 +233,7 @@ func (s *shard) destinationOf(ctx context.Context, e task.Entry) destination {
 
 // publish sends the claimed entries' hints to Kafka, with one call for each destination, and processes the answers that
 // come soon. It returns the entries that it sent.
-func (s *shard) publish(ctx context.Context, entries []task.Entry, now time.Time) (sent []task.Entry, took bool, err error) {
+func (s *shard) publish(ctx context.Context, entries []protocol.Entry, now time.Time) (sent []protocol.Entry, took bool, err error) {
 	s.waiting, s.delayed = 0, false
 	if len(entries) == 0 {
 		return nil, false, nil

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/loop"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // Index is what dispatch needs of the wake-up index.
 type Index interface {
 	// Claim acknowledges acked and returns what is due before now+lead, at most limit, in one round trip.
-	Claim(ctx context.Context, shard int, epoch int64, now time.Time, lead time.Duration, limit int, acked []task.Entry) (task.Claim, error)
+	Claim(ctx context.Context, shard int, epoch int64, now time.Time, lead time.Duration, limit int, acked []protocol.Entry) (protocol.Claim, error)
 	// Marked returns for each shard whether its generation marker stands.
 	Marked(ctx context.Context, shards int) ([]bool, error)
 	// Wakes calls fn when a shard gets an entry that is earlier than all unclaimed ones, and for every shard when wake-ups
@@ -32,8 +32,8 @@ type Index interface {
 type Stream interface {
 	// Publish sends a hint for each entry and waits for all in-sync replicas. It returns nil if Kafka took all hints, else
 	// an error or nil for each entry.
-	Publish(ctx context.Context, entries []task.Entry, epoch int64) []error
-	Compensate(ctx context.Context, c task.Compensation) error
+	Publish(ctx context.Context, entries []protocol.Entry, epoch int64) []error
+	Compensate(ctx context.Context, c protocol.Compensation) error
 }
 
 // Term is the leadership under which a pass runs.
@@ -50,8 +50,8 @@ type Config struct {
 	Limit   int           // entries a claim; default 500
 	Idle    time.Duration // longest sleep of an idle shard; default 1 s, and more with more than 16 shards
 	Now     func() time.Time
-	Layout  func(ctx context.Context) (task.Layout, error) // says which shards are polled; read each term and each second
-	Queues  []string                                       // queues with topics; hints of other queues go to these
+	Layout  func(ctx context.Context) (protocol.Layout, error) // says which shards are polled; read each term and each second
+	Queues  []string                                           // queues with topics; hints of other queues go to these
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil: none
 	Loops   *loop.Successes       // nil: none

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -87,7 +88,9 @@ func TestShardGrowthIsNoticedAtTheNextTerm(t *testing.T) {
 	var polled atomic.Int64
 	polled.Store(1)
 	w := newWorld(t, worldtest.Memory(t).Addr(), Config{
-		Now: time.Now, Layout: func(context.Context) (task.Layout, error) { return task.Layout{ShardsEver: int(polled.Load())}, nil },
+		Now: time.Now, Layout: func(context.Context) (protocol.Layout, error) {
+			return protocol.Layout{ShardsEver: int(polled.Load())}, nil
+		},
 	})
 	grown := pending("default", time.Now())
 	grown.Shard = 3
@@ -103,11 +106,11 @@ func TestUnreadableLayoutEndsOnlyANewTerm(t *testing.T) {
 	t.Parallel()
 	away := errors.New("away")
 	var calls atomic.Int64
-	w := newWorld(t, worldtest.Memory(t).Addr(), Config{Now: time.Now, Layout: func(context.Context) (task.Layout, error) {
+	w := newWorld(t, worldtest.Memory(t).Addr(), Config{Now: time.Now, Layout: func(context.Context) (protocol.Layout, error) {
 		if calls.Add(1) == 1 {
-			return task.Layout{ShardsEver: 1}, nil
+			return protocol.Layout{ShardsEver: 1}, nil
 		}
-		return task.Layout{}, away
+		return protocol.Layout{}, away
 	}})
 	stop := lead(t, w, 1)
 	one := pending("default", time.Now())
@@ -121,9 +124,9 @@ func TestUnreadableLayoutEndsOnlyANewTerm(t *testing.T) {
 
 func TestEndOfTheContextReturnsPromptly(t *testing.T) {
 	t.Parallel()
-	for name, valve := range map[string]func(task.Entry) error{
+	for name, valve := range map[string]func(protocol.Entry) error{
 		"idle":    nil,
-		"failing": func(task.Entry) error { return errRefused },
+		"failing": func(protocol.Entry) error { return errRefused },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

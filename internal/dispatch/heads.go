@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // heads shows the age of each shard's oldest due entry that is not published. The age is computed at the scrape, so that
@@ -47,7 +47,7 @@ func (h *heads) reset(shards int) []*head {
 }
 
 // recordClaim records the first entry of a claim, or the time of the next one.
-func (h *head) recordClaim(c task.Claim) {
+func (h *head) recordClaim(c protocol.Claim) {
 	first := c.Next
 	if len(c.Entries) > 0 {
 		first = c.Entries[0].Score.RunAt()

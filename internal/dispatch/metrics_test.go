@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // measured returns the samples of one metric by its first label, or by "" without labels.
@@ -55,7 +55,7 @@ func TestOldestDueAgeGrowsWhileNothingMoves(t *testing.T) {
 		t.Errorf("before the first claim nothing is known, but it shows %v", got)
 	}
 	w.put(t, "default", -1000)
-	w.stream.refuse(func(task.Entry) error { return errRefused })
+	w.stream.refuse(func(protocol.Entry) error { return errRefused })
 	if _, err := s.pass(t.Context()); err == nil {
 		t.Fatal("a pass that publishes nothing succeeded")
 	}

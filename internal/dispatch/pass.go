@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 const (
@@ -28,18 +28,18 @@ type shard struct {
 	idle        time.Duration // longest sleep
 	crowd       crowd
 	head        *head
-	unpublished bool                  // the shard has claimed entries that are unpublished
-	acked       []task.Entry          // published or passed over, not yet removed from the due set
-	calls       []*call               // not answered yet
-	inFlight    map[string]task.Score // the entries of calls, by member
-	refusals    map[string]refusal    // of entries that wait for their retry, by member
-	waiting     int                   // entries that wait because their destination refuses hints
-	delayed     bool                  // entries wait for the answer to a call
-	trouble     map[string]time.Time  // by queue: when Kafka last refused its hints, or didn't answer, while it took others
-	refusing    map[destination]bool  // destinations that refused the last call
-	answers     sync.WaitGroup        // of calls
-	wakeUp      func()                // ends the sleep; nil in tests that call passes
-	asked       time.Time             // when the shard last asked for its rebuild
+	unpublished bool                      // the shard has claimed entries that are unpublished
+	acked       []protocol.Entry          // published or passed over, not yet removed from the due set
+	calls       []*call                   // not answered yet
+	inFlight    map[string]protocol.Score // the entries of calls, by member
+	refusals    map[string]refusal        // of entries that wait for their retry, by member
+	waiting     int                       // entries that wait because their destination refuses hints
+	delayed     bool                      // entries wait for the answer to a call
+	trouble     map[string]time.Time      // by queue: when Kafka last refused its hints, or didn't answer, while it took others
+	refusing    map[destination]bool      // destinations that refused the last call
+	answers     sync.WaitGroup            // of calls
+	wakeUp      func()                    // ends the sleep; nil in tests that call passes
+	asked       time.Time                 // when the shard last asked for its rebuild
 }
 
 func (s *shard) run(ctx context.Context, wake chan struct{}, succeeded func()) error {
@@ -94,7 +94,7 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 func newShard(d *Dispatcher, number int, epoch int64, health *health, shards int) *shard {
 	return &shard{
 		d: d, number: number, epoch: epoch, health: health, idle: d.idle(shards), crowd: newCrowd(d.cfg.Lead, shards),
-		inFlight: map[string]task.Score{}, refusals: map[string]refusal{},
+		inFlight: map[string]protocol.Score{}, refusals: map[string]refusal{},
 		trouble: map[string]time.Time{}, refusing: map[destination]bool{},
 	}
 }
@@ -111,7 +111,7 @@ func (s *shard) claimLimit(limit int) int {
 // recordWaiting records whether claimed entries are unpublished. If calls are not answered and nothing else shows
 // whether Kafka is well, it sends a probe: without it, a term all of whose hints are refused would seem to make no
 // progress.
-func (s *shard) recordWaiting(ctx context.Context, claim task.Claim) {
+func (s *shard) recordWaiting(ctx context.Context, claim protocol.Claim) {
 	waits := len(s.inFlight)+len(s.refusals)+s.waiting > 0 || s.delayed
 	s.setUnpublished(waits)
 	if !waits {
@@ -124,7 +124,7 @@ func (s *shard) recordWaiting(ctx context.Context, claim task.Claim) {
 }
 
 // next returns when the next pass runs.
-func (s *shard) next(claim task.Claim, now time.Time, full bool) loop.Result {
+func (s *shard) next(claim protocol.Claim, now time.Time, full bool) loop.Result {
 	next := s.untilRetry(now, s.untilNext(claim, now))
 	if len(s.acked) > 0 {
 		next = min(next, max(s.d.cfg.beat(), min(s.d.cfg.Lead, maxAckDelay)))
@@ -136,14 +136,14 @@ func (s *shard) next(claim task.Claim, now time.Time, full bool) loop.Result {
 }
 
 // untilNext returns the time until the first unclaimed entry is to be claimed, at least a millisecond. If the entry is
-// farther off than task.MaxLead, it returns the time until a crowd around the entry would show.
-func (s *shard) untilNext(claim task.Claim, now time.Time) time.Duration {
+// farther off than protocol.MaxLead, it returns the time until a crowd around the entry would show.
+func (s *shard) untilNext(claim protocol.Claim, now time.Time) time.Duration {
 	if claim.Next.IsZero() {
 		return s.idle
 	}
 	wait := claim.Next.Sub(now)
-	if s.d.cfg.Lead > 0 && wait > task.MaxLead {
-		wait -= task.MaxLead
+	if s.d.cfg.Lead > 0 && wait > protocol.MaxLead {
+		wait -= protocol.MaxLead
 	} else {
 		wait = claim.Next.Add(-s.d.cfg.Lead).Truncate(s.d.cfg.beat()).Sub(now)
 	}
@@ -152,7 +152,7 @@ func (s *shard) untilNext(claim task.Claim, now time.Time) time.Duration {
 
 // beat is the interval at which all shards claim single entries, at the same moments of the clock: so fewer claims take
 // the same entries, and their hints go to Kafka together.
-func (c Config) beat() time.Duration { return min(2*c.Lead, task.MaxLead-c.Lead) }
+func (c Config) beat() time.Duration { return min(2*c.Lead, protocol.MaxLead-c.Lead) }
 
 // reach returns how far ahead of now a claim goes: at the next beat no unclaimed entry is nearer than the lead time.
 func (c Config) reach(now time.Time) time.Duration {
@@ -176,5 +176,5 @@ func (s *shard) askRebuild(ctx context.Context, now time.Time) {
 func (s *shard) sendRebuild(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	return s.d.stream.Compensate(ctx, task.Compensation{Rebuild: []int{s.number}})
+	return s.d.stream.Compensate(ctx, protocol.Compensation{Rebuild: []int{s.number}})
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 func TestSleepsUntilTheNextEntryComesWithinTheLead(t *testing.T) {
@@ -54,7 +54,7 @@ func TestEntriesGatherUntilTheBeat(t *testing.T) {
 		if got := pass(t, s); got.More || got.Next != 100*time.Millisecond || w.stream.hints(third) != 1 {
 			t.Errorf("got %+v and %d hints, want the third claimed at the beat", got, w.stream.hints(third))
 		}
-		if w.count(t) != 1 || w.stands(t, third) == task.NoScore {
+		if w.count(t) != 1 || w.stands(t, third) == protocol.NoScore {
 			t.Errorf("%d entries are left, want the one that is not acknowledged", w.count(t))
 		}
 	})

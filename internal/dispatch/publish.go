@@ -6,7 +6,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 
 // refusal is the state of an entry that Kafka refused while it took others.
 type refusal struct {
-	score task.Score // a moved task has another score: its refusals count anew
+	score protocol.Score // a moved task has another score: its refusals count anew
 	count int
 	retry time.Time // on the database's clock
 }
@@ -27,7 +27,7 @@ type refusal struct {
 func (s *shard) maxRefused() int { return max(s.d.cfg.Limit/2, 1) }
 
 // isDue reports whether an entry may be sent now. No entry waits longer than laterRetry, even if the clock was set back.
-func (s *shard) isDue(e task.Entry, now time.Time) bool {
+func (s *shard) isDue(e protocol.Entry, now time.Time) bool {
 	r, refused := s.refusals[e.Member]
 	if !refused || r.score != e.Score {
 		return true
@@ -39,7 +39,7 @@ func (s *shard) isDue(e task.Entry, now time.Time) bool {
 // refuse decides what becomes of refused entries. While Kafka takes others, each entry gets a retry time of its own, so
 // that no other entry waits for it; after its third refusal, or if too many entries wait, it is passed over. While Kafka
 // takes nothing, no refusal is counted, and the returned error makes the shard back off.
-func (s *shard) refuse(ctx context.Context, c *call, entries []task.Entry, cause error) (well bool, err error) {
+func (s *shard) refuse(ctx context.Context, c *call, entries []protocol.Entry, cause error) (well bool, err error) {
 	kafka := s.health.judge(ctx, c.before, s.sendRebuild)
 	if kafka == kafkaAway {
 		s.forgetRefusals()
@@ -48,7 +48,7 @@ func (s *shard) refuse(ctx context.Context, c *call, entries []task.Entry, cause
 	s.refusing[c.to] = true
 	s.recordTrouble(ctx, c.to.queue, len(entries), cause)
 	now := s.d.cfg.Now()
-	var over []task.Entry
+	var over []protocol.Entry
 	for _, e := range entries {
 		r, kept := s.refusals[e.Member]
 		if r.score != e.Score {
@@ -94,7 +94,7 @@ func (s *shard) recordTrouble(ctx context.Context, queue string, n int, cause er
 }
 
 // forgetAbsent forgets the refusals of entries that are no longer in the due set.
-func (s *shard) forgetAbsent(claimed []task.Entry) {
+func (s *shard) forgetAbsent(claimed []protocol.Entry) {
 	if len(s.refusals) == 0 {
 		return
 	}
@@ -129,7 +129,7 @@ func (s *shard) untilRetry(now time.Time, limit time.Duration) time.Duration {
 }
 
 // passOver removes entries from the due set unpublished. Their rows are still pending, so the daemon puts them again.
-func (s *shard) passOver(ctx context.Context, entries []task.Entry, cause error) {
+func (s *shard) passOver(ctx context.Context, entries []protocol.Entry, cause error) {
 	if len(entries) == 0 {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -39,11 +40,11 @@ func TestEntriesBehindAnOpenCallWaitForItsAnswer(t *testing.T) {
 	for range hintsPerRetry + 10 {
 		w.put(t, "bad", -1000)
 	}
-	w.stream.refuse(func(e task.Entry) error { return onBad(e, errRefused) })
+	w.stream.refuse(func(e protocol.Entry) error { return onBad(e, errRefused) })
 	pass(t, s)
 	*w.now = at(firstRetry.Milliseconds())
 	pass(t, s)
-	w.stream.refuse(func(e task.Entry) error {
+	w.stream.refuse(func(e protocol.Entry) error {
 		if e.Queue == "bad" {
 			<-ctx.Done()
 		}
@@ -69,7 +70,7 @@ func TestAnsweredQueueIsNotInTrouble(t *testing.T) {
 	s := w.shard(0, 1, nil)
 	defer s.answers.Wait()
 	defer cancel()
-	w.stream.refuse(func(e task.Entry) error {
+	w.stream.refuse(func(e protocol.Entry) error {
 		if e.Queue == "bad" {
 			<-ctx.Done()
 		}
@@ -103,8 +104,8 @@ type unclaimable struct {
 
 var errUnclaimable = errors.New("no claims")
 
-func (u *unclaimable) Claim(context.Context, int, int64, time.Time, time.Duration, int, []task.Entry) (task.Claim, error) {
-	return task.Claim{}, errUnclaimable
+func (u *unclaimable) Claim(context.Context, int, int64, time.Time, time.Duration, int, []protocol.Entry) (protocol.Claim, error) {
+	return protocol.Claim{}, errUnclaimable
 }
 
 func (u *unclaimable) Marked(ctx context.Context, shards int) ([]bool, error) {
@@ -131,7 +132,7 @@ func TestRefusedQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		w.cfg.Limit = 10
-		w.stream.refuse(func(e task.Entry) error { return onBad(e, errRefused) })
+		w.stream.refuse(func(e protocol.Entry) error { return onBad(e, errRefused) })
 		s := w.shard(0, 1, nil)
 		for n := range 200 {
 			w.put(t, "bad", int64(n-1000))
@@ -159,7 +160,7 @@ type deaf struct {
 	called chan struct{}
 }
 
-func (d deaf) Publish(ctx context.Context, entries []task.Entry, _ int64) []error {
+func (d deaf) Publish(ctx context.Context, entries []protocol.Entry, _ int64) []error {
 	select {
 	case d.called <- struct{}{}:
 	default:
@@ -193,7 +194,7 @@ func TestFencedTermWaitsForNoAnswer(t *testing.T) {
 	}
 }
 
-func onBad(e task.Entry, err error) error {
+func onBad(e protocol.Entry, err error) error {
 	if e.Queue == "bad" {
 		return err
 	}

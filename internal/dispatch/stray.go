@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // Rows that other programs insert may break our limits: an owner or a kind that no hint can carry, a queue that no topic
@@ -15,11 +15,11 @@ import (
 // decides, and the hint only says where to look.
 
 // hints returns the entries as they are published: names that no hint can carry are replaced.
-func (c Config) hints(entries []task.Entry) []task.Entry {
-	out := make([]task.Entry, len(entries))
+func (c Config) hints(entries []protocol.Entry) []protocol.Entry {
+	out := make([]protocol.Entry, len(entries))
 	for i, e := range entries {
-		e.Owner, e.Kind = task.HintOwner(e.Owner), task.HintKind(e.Kind)
-		if task.CheckQueue(e.Queue) != nil {
+		e.Owner, e.Kind = protocol.HintOwner(e.Owner), protocol.HintKind(e.Kind)
+		if protocol.CheckQueue(e.Queue) != nil {
 			e.Queue = c.substituteQueue(e)
 		}
 		out[i] = e
@@ -28,13 +28,13 @@ func (c Config) hints(entries []task.Entry) []task.Entry {
 }
 
 // isStray reports whether the entry's queue is not configured, so that its hint may have to go to another queue.
-func (c Config) isStray(e task.Entry) bool {
+func (c Config) isStray(e protocol.Entry) bool {
 	return len(c.Queues) > 0 && !slices.Contains(c.Queues, e.Queue)
 }
 
 // substituteQueue returns a configured queue for a task whose queue has no topic. With each version it is the next
 // queue, until one has a worker that knows the kind.
-func (c Config) substituteQueue(e task.Entry) string {
+func (c Config) substituteQueue(e protocol.Entry) string {
 	if len(c.Queues) == 0 {
 		return e.Queue
 	}
@@ -43,10 +43,10 @@ func (c Config) substituteQueue(e task.Entry) string {
 
 // send publishes the hints of entries. If a stray's queue has no topic, its hint goes to another queue. send answers as
 // Publish does.
-func (s *shard) send(ctx context.Context, entries []task.Entry) []error {
+func (s *shard) send(ctx context.Context, entries []protocol.Entry) []error {
 	errs := s.d.stream.Publish(ctx, s.d.cfg.hints(entries), s.epoch)
 	var at []int
-	var moved []task.Entry
+	var moved []protocol.Entry
 	for i, err := range errs {
 		if e := entries[i]; isPermanent(err) && s.d.cfg.isStray(e) {
 			e.Queue = s.d.cfg.substituteQueue(e)
@@ -84,7 +84,7 @@ type unlisted struct {
 	warned map[string]time.Time // by queue
 }
 
-func (u *unlisted) warn(ctx context.Context, entries []task.Entry) {
+func (u *unlisted) warn(ctx context.Context, entries []protocol.Entry) {
 	for _, e := range entries {
 		if !u.cfg.isStray(e) || !u.isNew(e.Queue, time.Now()) {
 			continue

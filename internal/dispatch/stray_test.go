@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -59,7 +60,7 @@ func TestStrayGoesToAnotherQueueEachTime(t *testing.T) {
 	for version := range int64(3) {
 		row := pending("unheard-of", base)
 		row.Version = version
-		seen[cfg.substituteQueue(task.Entry{Score: task.ScoreOf(row)})] = true
+		seen[cfg.substituteQueue(protocol.Entry{Score: protocol.ScoreOf(row)})] = true
 	}
 	if len(seen) != 3 {
 		t.Errorf("it came by %v", seen)
@@ -85,7 +86,7 @@ func TestQueueOutsideTheConfigurationIsNamed(t *testing.T) {
 	if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != 1 {
 		t.Errorf("%d warnings, want 1:\n%s", n, log.String())
 	}
-	w.unlisted.warn(t.Context(), []task.Entry{{Queue: "bad"}, {Queue: "default"}})
+	w.unlisted.warn(t.Context(), []protocol.Entry{{Queue: "bad"}, {Queue: "default"}})
 	if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != 1 {
 		t.Errorf("%d warnings within a minute, want 1:\n%s", n, log.String())
 	}

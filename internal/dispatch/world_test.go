@@ -15,6 +15,7 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/streamtest"
@@ -69,7 +70,7 @@ func newWorld(t testing.TB, addr string, cfg Config) *world {
 		cfg.Now = func() time.Time { return *w.now }
 	}
 	if cfg.Layout == nil {
-		cfg.Layout = func(context.Context) (task.Layout, error) { return task.Layout{Shards: 2, ShardsEver: 2}, nil }
+		cfg.Layout = func(context.Context) (protocol.Layout, error) { return protocol.Layout{Shards: 2, ShardsEver: 2}, nil }
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	w.Dispatcher, err = New(cfg, x, w.stream)
@@ -109,7 +110,7 @@ func pending(queue string, due time.Time) task.Task {
 }
 
 // stands reports the task's score in the due set.
-func (w *world) stands(t testing.TB, of task.Task) task.Score {
+func (w *world) stands(t testing.TB, of task.Task) protocol.Score {
 	t.Helper()
 	s, err := w.index.Standings(t.Context(), []task.Task{of})
 	pipelinetest.Must(t, err)
@@ -129,8 +130,8 @@ type faulty struct {
 	*stream.Kafka
 
 	mu    sync.Mutex
-	valve func(e task.Entry) error // nil lets everything through
-	told  []task.Compensation
+	valve func(e protocol.Entry) error // nil lets everything through
+	told  []protocol.Compensation
 	sent  map[task.ID]int
 }
 
@@ -141,14 +142,14 @@ func newFaulty(ns string) *faulty {
 	}
 }
 
-func (f *faulty) refuse(valve func(e task.Entry) error) {
+func (f *faulty) refuse(valve func(e protocol.Entry) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.valve = valve
 }
 
 // try calls the valve without the lock, since the valve may use the stream.
-func (f *faulty) try(e task.Entry) error {
+func (f *faulty) try(e protocol.Entry) error {
 	f.mu.Lock()
 	valve := f.valve
 	f.mu.Unlock()
@@ -158,7 +159,7 @@ func (f *faulty) try(e task.Entry) error {
 	return valve(e)
 }
 
-func (f *faulty) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
+func (f *faulty) Publish(ctx context.Context, entries []protocol.Entry, epoch int64) []error {
 	errs, failed := make([]error, len(entries)), false
 	for i, e := range entries {
 		errs[i] = f.try(e)
@@ -181,8 +182,8 @@ func (f *faulty) Publish(ctx context.Context, entries []task.Entry, epoch int64)
 	return nil
 }
 
-func (f *faulty) Compensate(ctx context.Context, c task.Compensation) error {
-	if err := f.try(task.Entry{}); err != nil {
+func (f *faulty) Compensate(ctx context.Context, c protocol.Compensation) error {
+	if err := f.try(protocol.Entry{}); err != nil {
 		return err
 	}
 	f.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -54,7 +55,7 @@ func filled(owners, hints int) *Hold {
 func numbered(n uint64, owner string, at time.Time) *Hint {
 	var id task.ID
 	binary.BigEndian.PutUint64(id[8:], n)
-	return &Hint{Hint: task.Hint{ID: id, Version: 1, Owner: owner}, LookAt: at, PatientSince: at}
+	return &Hint{Hint: protocol.Hint{ID: id, Version: 1, Owner: owner}, LookAt: at, PatientSince: at}
 }
 
 // A batch costs about the same under the lock that all runners share, however many hints its owner has.

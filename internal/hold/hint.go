@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/offsets"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // Hint is a hint on its way from Kafka to being settled. Its exported fields belong to the hold while the hint waits,
 // and to its runner from Take to Release.
 type Hint struct {
-	task.Hint
+	protocol.Hint
 
 	Traceparent  string    // of the call that published the hint; empty without tracing
 	LookAt       time.Time // when to look next, on the database's clock
@@ -83,7 +84,7 @@ type Call struct {
 
 // NewHint makes a hint that is to be looked at in its moment. A hint whose moment is farther off than patience is looked
 // at now: its row probably says another time, and a hint that early is not worth holding.
-func NewHint(message task.Hint, now time.Time, patience time.Duration, marks ...offsets.Mark) *Hint {
+func NewHint(message protocol.Hint, now time.Time, patience time.Duration, marks ...offsets.Mark) *Hint {
 	h := &Hint{Hint: message, LookAt: message.Moment(), PatientSince: message.Moment(), marks: marks}
 	if h.LookAt.Sub(now) > patience {
 		h.LookAt = now
@@ -96,9 +97,9 @@ func NewHint(message task.Hint, now time.Time, patience time.Duration, marks ...
 
 // FoundHint makes a hint of a row that a look found. A task that is due already may have run in a process that died.
 func FoundHint(row task.Task, now time.Time, patience time.Duration) *Hint {
-	h := NewHint(task.Hint{
-		ID: row.ID, Kind: task.HintKind(row.Kind), Owner: task.HintOwner(row.Owner), RunAt: row.RunAt.UnixMilli(),
-		Version: task.WindowedVersion(row.Version),
+	h := NewHint(protocol.Hint{
+		ID: row.ID, Kind: protocol.HintKind(row.Kind), Owner: protocol.HintOwner(row.Owner), RunAt: row.RunAt.UnixMilli(),
+		Version: protocol.WindowedVersion(row.Version),
 	}, now, patience)
 	h.Found, h.Suspect = true, !row.RunAt.After(now)
 	return h

@@ -7,6 +7,7 @@ import (
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/offsets"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -46,7 +47,7 @@ type Hold struct {
 func New(c *loop.Clock, kinds ...task.KindInfo) *Hold {
 	h := &Hold{clock: c, ranks: map[string]int{}, byKey: map[sharedKey]*Hint{}, owners: map[string]*owner{}}
 	for _, k := range kinds {
-		h.ranks[task.HintKind(k.Name)] = rank[k.Priority]
+		h.ranks[protocol.HintKind(k.Name)] = rank[k.Priority]
 	}
 	h.allowed.asked = make(chan struct{}, 1)
 	for i := range h.wake {

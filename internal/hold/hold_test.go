@@ -14,6 +14,7 @@ import (
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/offsets"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -33,7 +34,7 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 			"add": func(t *rapid.T) {
 				m, _ := g.Deliver(0, int64(len(left)))
 				e := &Hint{
-					Hint: task.Hint{
+					Hint: protocol.Hint{
 						ID:      task.ID{byte(rapid.IntRange(0, 20).Draw(t, "id"))},
 						Version: int64(rapid.IntRange(1, 2).Draw(t, "version")),
 						Owner:   fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "owner")),
@@ -133,7 +134,7 @@ func TestEqualHintsSettleTogether(t *testing.T) {
 	h := New(localClock())
 	s := &session{}
 	g := offsets.NewGeneration(s)
-	hint := task.Hint{ID: task.NewID(), Owner: "a", Version: 3}
+	hint := protocol.Hint{ID: task.NewID(), Owner: "a", Version: 3}
 	for offset := range int64(4) {
 		m, _ := g.Deliver(0, offset)
 		h.Add(&Hint{Hint: hint, marks: []offsets.Mark{m}})
@@ -239,8 +240,8 @@ func TestOnlyHintsInHandKeepPartitionsBusy(t *testing.T) {
 		}
 		return taken
 	}
-	hint := func(n byte, at time.Time) task.Hint {
-		return task.Hint{ID: task.ID{n}, Owner: string('a' + rune(n)), Version: 1, RunAt: at.UnixMilli()}
+	hint := func(n byte, at time.Time) protocol.Hint {
+		return protocol.Hint{ID: task.ID{n}, Owner: string('a' + rune(n)), Version: 1, RunAt: at.UnixMilli()}
 	}
 	mark, g := deliver(0)
 	brought, _ := g.Deliver(1, 0)
@@ -307,7 +308,7 @@ func TestOwnersHintIsLetGoOnlyWhenItsRunnerDoesNotComeBack(t *testing.T) {
 	} {
 		h := New(c)
 		h.owners["ann"] = &owner{since: tt.since}
-		h.Add(&Hint{Hint: task.Hint{Owner: "ann"}, PatientSince: long, LookAt: long})
+		h.Add(&Hint{Hint: protocol.Hint{Owner: "ann"}, PatientSince: long, LookAt: long})
 		if got := h.Expire(5 * time.Second); got != tt.want {
 			t.Errorf("%s: let go %d, want %d", name, got, tt.want)
 		}
@@ -334,7 +335,7 @@ func TestHintsAreRecalledWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	c, set := setClock(t)
 	h := New(c)
-	put := &Hint{Hint: task.Hint{ID: task.NewID(), Owner: "ann"}, LookAt: c.Now().Add(3 * time.Second)}
+	put := &Hint{Hint: protocol.Hint{ID: task.NewID(), Owner: "ann"}, LookAt: c.Now().Add(3 * time.Second)}
 	h.Add(put)
 	h.AdjustForClockStep(5 * time.Second)
 	if taken, _ := h.takeDue(LaneBatch, 1); len(taken) > 0 {
@@ -354,7 +355,7 @@ func TestHintsAreKeptWhenTheClockIsSetOn(t *testing.T) {
 	h := New(c)
 	h.AdjustForClockStep(5 * time.Second)
 	h.owners["ann"] = &owner{since: c.Now()}
-	h.Add(&Hint{Hint: task.Hint{Owner: "ann"}, PatientSince: c.Now(), LookAt: c.Now()})
+	h.Add(&Hint{Hint: protocol.Hint{Owner: "ann"}, PatientSince: c.Now(), LookAt: c.Now()})
 	set(30 * time.Second)
 	h.AdjustForClockStep(5 * time.Second)
 	if got := h.Expire(5 * time.Second); got != 0 {
@@ -394,7 +395,7 @@ func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 	time.Sleep(20 * time.Millisecond) // both runners probably sleep by now; if not, the test is only weaker
 	for i := range 2 {
 		at := h.clock.Now().Add(time.Duration(30*(i+1)) * time.Millisecond)
-		h.Add(&Hint{Hint: task.Hint{ID: task.NewID(), Owner: fmt.Sprint(i)}, LookAt: at})
+		h.Add(&Hint{Hint: protocol.Hint{ID: task.NewID(), Owner: fmt.Sprint(i)}, LookAt: at})
 	}
 	for range 2 {
 		if taken := <-got; len(taken) == 0 {
@@ -407,7 +408,7 @@ func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 func TestSuspectWaitsForItsSeatFirst(t *testing.T) {
 	t.Parallel()
 	suspect := func(owner string) *Hint {
-		return &Hint{Hint: task.Hint{ID: task.NewID(), Owner: owner}, Lane: LaneSuspect}
+		return &Hint{Hint: protocol.Hint{ID: task.NewID(), Owner: owner}, Lane: LaneSuspect}
 	}
 	seat := make(chan struct{}, 1)
 	first, second := New(localClock()), New(localClock())
@@ -430,7 +431,7 @@ func TestSuspectWaitsForItsSeatFirst(t *testing.T) {
 	if second.Demand().Due {
 		t.Error("a suspect that waits for its seat asks for permits")
 	}
-	second.Add(&Hint{Hint: task.Hint{ID: task.NewID(), Owner: "bob"}})
+	second.Add(&Hint{Hint: protocol.Hint{ID: task.NewID(), Owner: "bob"}})
 	if taken, _ := second.takeDue(LaneBatch, 1); len(taken) != 1 {
 		t.Error("the owner of a suspect that waits is taken")
 	} else {
@@ -454,7 +455,7 @@ func TestOldGenerationsResultsAreNeverCommitted(t *testing.T) {
 	t.Parallel()
 	before, after := &session{}, &session{}
 	h := New(localClock())
-	hint := task.Hint{ID: task.NewID(), Owner: "a", Version: 1}
+	hint := protocol.Hint{ID: task.NewID(), Owner: "a", Version: 1}
 	old := offsets.NewGeneration(before)
 	settled, _ := old.Deliver(0, 8)
 	settled.Settle() // settled, but not committed
@@ -467,7 +468,7 @@ func TestOldGenerationsResultsAreNeverCommitted(t *testing.T) {
 	fresh := offsets.NewGeneration(after)
 	lower, _ := fresh.Deliver(0, 9) // another task's message, earlier in the log
 	again, _ := fresh.Deliver(0, 10)
-	h.Add(&Hint{Hint: task.Hint{ID: task.NewID(), Owner: "b", Version: 1}, marks: []offsets.Mark{lower}})
+	h.Add(&Hint{Hint: protocol.Hint{ID: task.NewID(), Owner: "b", Version: 1}, marks: []offsets.Mark{lower}})
 	h.Add(&Hint{Hint: hint, marks: []offsets.Mark{again}})
 
 	taken[0].Settled = true

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -18,21 +19,21 @@ func TestClaimTakesTheWholeMillisecond(t *testing.T) {
 		put(t, x, due, later)
 
 		c := claim(t, x, 49, 9)
-		diff(t, "1 ms before", c, task.Claim{Next: at(50)})
-		diff(t, "on time", claim(t, x, 50, 9), task.Claim{Entries: entries(due), Next: at(51)})
-		diff(t, "again: nothing was removed", claim(t, x, 50, 9), task.Claim{Entries: entries(due), Next: at(51)})
-		diff(t, "1 ms after", claim(t, x, 51, 9), task.Claim{Entries: entries(due, later)})
+		diff(t, "1 ms before", c, protocol.Claim{Next: at(50)})
+		diff(t, "on time", claim(t, x, 50, 9), protocol.Claim{Entries: entries(due), Next: at(51)})
+		diff(t, "again: nothing was removed", claim(t, x, 50, 9), protocol.Claim{Entries: entries(due), Next: at(51)})
+		diff(t, "1 ms after", claim(t, x, 51, 9), protocol.Claim{Entries: entries(due, later)})
 
 		c, err := x.Claim(t.Context(), 0, 1, at(1), 50*time.Millisecond, 9, nil)
 		pipelinetest.Must(t, err)
-		diff(t, "with a lead", c, task.Claim{Entries: entries(due, later)})
+		diff(t, "with a lead", c, protocol.Claim{Entries: entries(due, later)})
 	})
 }
 
 func TestClaimCountsWhatIsComing(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, x *index.Index) {
-		most := task.MaxLead.Milliseconds()
+		most := protocol.MaxLead.Milliseconds()
 		put(t, x, pending("o", 10, 1), pending("o", 60, 4095), pending("o", 61, 1), pending("o", most+10, 4095), pending("o", most+11, 1))
 		for _, c := range []struct{ now, lead, claimed, coming int64 }{
 			{-most, 0, 0, 0}, {9, 0, 0, 3}, {10, 0, 1, 3}, {10, 50, 2, 2}, {10, 51, 3, 1}, {10, most, 4, 0}, {most, 20, 5, 0}, {2 * most, 0, 5, 0},
@@ -76,9 +77,9 @@ func TestClaimIsLimitedAndAcksThePrevious(t *testing.T) {
 		a, b, c := pending("o", 1, 1), pending("p", 2, 1), pending("q", 3, 1)
 		put(t, x, c, a, b)
 		first := claim(t, x, 100, 2)
-		diff(t, "first", first, task.Claim{Entries: entries(a, b), Next: at(3)})
-		diff(t, "second", claim(t, x, 100, 2, first.Entries...), task.Claim{Entries: entries(c)})
-		diff(t, "third", claim(t, x, 100, 2, entries(c)...), task.Claim{})
+		diff(t, "first", first, protocol.Claim{Entries: entries(a, b), Next: at(3)})
+		diff(t, "second", claim(t, x, 100, 2, first.Entries...), protocol.Claim{Entries: entries(c)})
+		diff(t, "third", claim(t, x, 100, 2, entries(c)...), protocol.Claim{})
 		listed, _, err := worldtest.OwnerEntries(t.Context(), x, 0, "p")
 		pipelinetest.Must(t, err)
 		diff(t, "an acked task stays in its owner's list", listed, entries(b))
@@ -116,7 +117,7 @@ func TestOlderEpochIsFenced(t *testing.T) {
 	onEach(t, func(t *testing.T, x *index.Index) {
 		a := pending("o", 1, 1)
 		put(t, x, a)
-		as := func(epoch int64, acked ...task.Entry) task.Claim {
+		as := func(epoch int64, acked ...protocol.Entry) protocol.Claim {
 			c, err := x.Claim(t.Context(), 0, epoch, at(5), 0, 9, acked)
 			pipelinetest.Must(t, err)
 			return c
@@ -126,16 +127,16 @@ func TestOlderEpochIsFenced(t *testing.T) {
 			pipelinetest.Must(t, err)
 			return fenced
 		}
-		diff(t, "first", as(9), task.Claim{Entries: entries(a)})
-		diff(t, "newer", as(10), task.Claim{Entries: entries(a)}) // as numbers, not as text
-		diff(t, "zombie's claim", as(9), task.Claim{Fenced: 10})
+		diff(t, "first", as(9), protocol.Claim{Entries: entries(a)})
+		diff(t, "newer", as(10), protocol.Claim{Entries: entries(a)}) // as numbers, not as text
+		diff(t, "zombie's claim", as(9), protocol.Claim{Fenced: 10})
 		diff(t, "zombie's ack", ack(9), int64(10))
-		diff(t, "zombie's ack and claim", as(9, entries(a)...), task.Claim{Fenced: 10})
-		diff(t, "nothing was removed", as(10), task.Claim{Entries: entries(a)})
+		diff(t, "zombie's ack and claim", as(9, entries(a)...), protocol.Claim{Fenced: 10})
+		diff(t, "nothing was removed", as(10), protocol.Claim{Entries: entries(a)})
 		diff(t, "a newer ack", ack(11), int64(0))
-		diff(t, "fences too", as(10), task.Claim{Fenced: 11})
-		diff(t, "big epochs", as(1<<52), task.Claim{})
-		diff(t, "fence exactly", as(1<<52-1), task.Claim{Fenced: 1 << 52})
+		diff(t, "fences too", as(10), protocol.Claim{Fenced: 11})
+		diff(t, "big epochs", as(1<<52), protocol.Claim{})
+		diff(t, "fence exactly", as(1<<52-1), protocol.Claim{Fenced: 1 << 52})
 	})
 }
 
@@ -144,9 +145,9 @@ func TestUndecodableMembers(t *testing.T) {
 	onEach(t, func(t *testing.T, x *index.Index) {
 		a := pending("o", 3, 1)
 		put(t, x, a)
-		set(t, x, x.Key(0, "due"), "junk", task.Score(at(1).UnixMilli()))
-		set(t, x, x.Key(0, "owner:o"), "junk", task.Score(at(2).UnixMilli()))
-		set(t, x, x.Key(0, "owner:other"), index.Encode(a), task.ScoreOf(a))
+		set(t, x, x.Key(0, "due"), "junk", protocol.Score(at(1).UnixMilli()))
+		set(t, x, x.Key(0, "owner:o"), "junk", protocol.Score(at(2).UnixMilli()))
+		set(t, x, x.Key(0, "owner:other"), index.Encode(a), protocol.ScoreOf(a))
 
 		got := claim(t, x, 9, 9).Entries
 		if len(got) != 2 || got[0].Err == nil || got[0].Member != "junk" || got[1].Err != nil {
@@ -175,24 +176,24 @@ func TestUndecodableMembers(t *testing.T) {
 	})
 }
 
-func scanOwners(t testing.TB, x *index.Index, shard int) []task.Entry {
+func scanOwners(t testing.TB, x *index.Index, shard int) []protocol.Entry {
 	t.Helper()
-	return scan(t, func(cursor task.ScanCursor) ([]task.Entry, task.ScanCursor, error) {
+	return scan(t, func(cursor protocol.ScanCursor) ([]protocol.Entry, protocol.ScanCursor, error) {
 		return x.ScanOwners(t.Context(), shard, cursor, 50)
 	})
 }
 
-func scanDue(t testing.TB, x *index.Index, shard int) []task.Entry {
+func scanDue(t testing.TB, x *index.Index, shard int) []protocol.Entry {
 	t.Helper()
-	return scan(t, func(cursor task.ScanCursor) ([]task.Entry, task.ScanCursor, error) {
+	return scan(t, func(cursor protocol.ScanCursor) ([]protocol.Entry, protocol.ScanCursor, error) {
 		return x.ScanDue(t.Context(), shard, cursor, 50)
 	})
 }
 
-func scan(t testing.TB, page func(task.ScanCursor) ([]task.Entry, task.ScanCursor, error)) []task.Entry {
+func scan(t testing.TB, page func(protocol.ScanCursor) ([]protocol.Entry, protocol.ScanCursor, error)) []protocol.Entry {
 	t.Helper()
-	var all []task.Entry
-	for cursor := (task.ScanCursor{}); ; {
+	var all []protocol.Entry
+	for cursor := (protocol.ScanCursor{}); ; {
 		some, next, err := page(cursor)
 		pipelinetest.Must(t, err)
 		all = append(all, some...)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -66,14 +67,14 @@ func TestClusterConformance(t *testing.T) {
 	pipelinetest.Must(t, err)
 	diff(t, "marked", strings.Count(fmt.Sprint(marked), "true"), clusterShards)
 
-	var repairs []task.Repair
+	var repairs []protocol.Repair
 	for i, p := range all {
 		c, err := x.Claim(t.Context(), p.Shard, 1, at(1e6), 0, 9, entries(p))
 		pipelinetest.Must(t, err)
-		diff(t, "claim after ack", c, task.Claim{Marked: true})
+		diff(t, "claim after ack", c, protocol.Claim{Marked: true})
 		all[i] = moved(p, 7, 2)
-		seen := task.Standing{Due: task.NoScore, Owner: task.ScoreOf(p)}
-		repairs = append(repairs, task.Repair{Task: p, Seen: seen, Right: both(all[i])})
+		seen := protocol.Standing{Due: protocol.NoScore, Owner: protocol.ScoreOf(p)}
+		repairs = append(repairs, protocol.Repair{Task: p, Seen: seen, Right: both(all[i])})
 	}
 	diff(t, "repaired", repair(t, x, repairs...), clusterShards)
 	diff(t, "repaired again", repair(t, x, repairs...), 0)

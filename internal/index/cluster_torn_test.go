@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -25,7 +26,7 @@ func next(all []task.Task) []task.Task {
 // wantOnly checks that the error names exactly these shards, and that it counts as away.
 func wantOnly(t *testing.T, what string, err error, shards map[int]bool) {
 	t.Helper()
-	failed, ok := task.FailedShards(err)
+	failed, ok := protocol.FailedShards(err)
 	got := map[int]bool{}
 	for shard := range failed {
 		got[shard] = true
@@ -43,14 +44,14 @@ func wantTheOthers(t *testing.T, x *index.Index, all []task.Task, failing map[in
 	wantOnly(t, "put", x.Put(t.Context(), all), failing)
 	stand, err := x.Standings(t.Context(), all)
 	wantOnly(t, "standings", err, failing)
-	var repairs []task.Repair
+	var repairs []protocol.Repair
 	for i, p := range all {
 		if failing[p.Shard] {
-			repairs = append(repairs, task.Repair{Task: p, Seen: absent, Right: both(p)})
+			repairs = append(repairs, protocol.Repair{Task: p, Seen: absent, Right: both(p)})
 			continue
 		}
 		diff(t, "standing", stand[i], both(p))
-		repairs = append(repairs, task.Repair{Task: p, Seen: both(p), Right: both(moved(p, 7, p.Version+1))})
+		repairs = append(repairs, protocol.Repair{Task: p, Seen: both(p), Right: both(moved(p, 7, p.Version+1))})
 	}
 	n, err := x.Repair(t.Context(), repairs)
 	wantOnly(t, "repair", err, failing)

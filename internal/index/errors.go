@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/trust"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // The first words of Redis's errors, after an optional ERR, by what they mean.
@@ -34,7 +34,7 @@ func Away(err error) bool {
 	if err == nil || IsRefused(err) {
 		return false
 	}
-	if shards, ok := task.FailedShards(err); ok {
+	if shards, ok := protocol.FailedShards(err); ok {
 		return !slices.ContainsFunc(slices.Collect(maps.Values(shards)), func(err error) bool { return !Away(err) })
 	}
 	var netErr net.Error
@@ -57,7 +57,7 @@ func IsRefused(err error) bool { return Refusal(err) != nil }
 
 // Refusal adds the configuration keys to an error that retrying cannot fix; it returns nil for all other errors.
 func Refusal(err error) error {
-	if shards, ok := task.FailedShards(err); ok {
+	if shards, ok := protocol.FailedShards(err); ok {
 		for _, err := range shards {
 			if refusal := Refusal(err); refusal != nil {
 				return refusal

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -22,4 +23,4 @@ func IsOOM(err error) bool { return says(err, []string{"OOM"}) }
 func Encode(t task.Task) string { return encode(t) }
 
 // Decode reads a member.
-func Decode(member string, score float64) task.Entry { return decode(member, score) }
+func Decode(member string, score float64) protocol.Entry { return decode(member, score) }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -29,26 +30,26 @@ func TestForeignScoresAreBounded(t *testing.T) {
 			a := pending("o", 10, 3000) // a version that a score without one would shut out
 			write(t, x, a, score)
 			seen := standings(t, x, a)[0]
-			if seen.Due == task.NoScore || !(seen.Due >= 0) || seen.Due.RunAt().Before(at(-1e15)) {
+			if seen.Due == protocol.NoScore || !(seen.Due >= 0) || seen.Due.RunAt().Before(at(-1e15)) {
 				t.Errorf("%s: stands at %v", score, seen.Due)
 			}
 			c := claim(t, x, 0, 9)
 			if next := c.Next; len(c.Entries) == 0 && !next.After(at(1e6)) {
 				t.Errorf("%s: the next one is due at %v", score, next)
 			}
-			diff(t, score+": acknowledged", claim(t, x, 0, 9, c.Entries...).Entries, []task.Entry{})
+			diff(t, score+": acknowledged", claim(t, x, 0, 9, c.Entries...).Entries, []protocol.Entry{})
 			write(t, x, a, score)
-			diff(t, score+": repaired", repair(t, x, task.Repair{Task: a, Seen: seen, Right: both(a)}), 1)
+			diff(t, score+": repaired", repair(t, x, protocol.Repair{Task: a, Seen: seen, Right: both(a)}), 1)
 			write(t, x, a, score)
 			put(t, x, a)
-			diff(t, score+": put", standings(t, x, a), []task.Standing{both(a)})
+			diff(t, score+": put", standings(t, x, a), []protocol.Standing{both(a)})
 			write(t, x, a, score)
 			removed, err := x.Remove(t.Context(), 0, entryAt(a, seen.Due))
 			pipelinetest.Must(t, err)
 			diff(t, score+": removed", removed, true)
 			write(t, x, a, score)
 			put(t, x, ended(a, 3001))
-			diff(t, score+": dropped", standings(t, x, a), []task.Standing{absent})
+			diff(t, score+": dropped", standings(t, x, a), []protocol.Standing{absent})
 			if i == 0 {
 				write(t, x, a, score)
 				shards, err := x.Shards(t.Context(), 1)
@@ -62,7 +63,7 @@ func TestForeignScoresAreBounded(t *testing.T) {
 	})
 }
 
-func entryAt(of task.Task, score task.Score) task.Entry {
+func entryAt(of task.Task, score protocol.Score) protocol.Entry {
 	e := entry(of)
 	e.Score = score
 	return e

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -50,7 +51,7 @@ func FuzzMemberFromRow(f *testing.F) {
 		row := task.Task{ID: task.NewID(), Kind: kind, Queue: queue, Owner: owner, Subject: subject}
 		member := index.Encode(row)
 		part := func(s string) string { return strings.ReplaceAll(s, "\x1f", "?") }
-		diff(t, "entry", index.Decode(member, 1), task.Entry{
+		diff(t, "entry", index.Decode(member, 1), protocol.Entry{
 			Member: member, Score: 1, ID: row.ID, Kind: part(kind), Queue: cmp.Or(part(queue), "default"), Owner: part(owner), Subject: subject,
 		})
 	})

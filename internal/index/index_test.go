@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -73,15 +74,15 @@ func ended(t task.Task, version int64) task.Task {
 	return t
 }
 
-func entry(t task.Task) task.Entry {
-	return task.Entry{
-		Member: index.Encode(t), Score: task.ScoreOf(t),
+func entry(t task.Task) protocol.Entry {
+	return protocol.Entry{
+		Member: index.Encode(t), Score: protocol.ScoreOf(t),
 		ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, Subject: t.Subject,
 	}
 }
 
-func entries(tasks ...task.Task) []task.Entry {
-	all := make([]task.Entry, 0, len(tasks))
+func entries(tasks ...task.Task) []protocol.Entry {
+	all := make([]protocol.Entry, 0, len(tasks))
 	for _, t := range tasks {
 		all = append(all, entry(t))
 	}
@@ -93,7 +94,7 @@ func put(t testing.TB, x *index.Index, tasks ...task.Task) {
 	pipelinetest.Must(t, x.Put(t.Context(), tasks))
 }
 
-func claim(t testing.TB, x *index.Index, ms int64, most int, acked ...task.Entry) task.Claim {
+func claim(t testing.TB, x *index.Index, ms int64, most int, acked ...protocol.Entry) protocol.Claim {
 	t.Helper()
 	c, err := x.Claim(t.Context(), 0, 1, at(ms), 0, most, acked)
 	pipelinetest.Must(t, err)
@@ -101,7 +102,7 @@ func claim(t testing.TB, x *index.Index, ms int64, most int, acked ...task.Entry
 	return c
 }
 
-func standings(t testing.TB, x *index.Index, tasks ...task.Task) []task.Standing {
+func standings(t testing.TB, x *index.Index, tasks ...task.Task) []protocol.Standing {
 	t.Helper()
 	s, err := x.Standings(t.Context(), tasks)
 	pipelinetest.Must(t, err)
@@ -109,16 +110,16 @@ func standings(t testing.TB, x *index.Index, tasks ...task.Task) []task.Standing
 }
 
 // stand sets the scores in both sets, without the scripts.
-func stand(t testing.TB, x *index.Index, of task.Task, s task.Standing) {
+func stand(t testing.TB, x *index.Index, of task.Task, s protocol.Standing) {
 	t.Helper()
 	set(t, x, x.Key(of.Shard, "due"), index.Encode(of), s.Due)
 	set(t, x, x.Key(of.Shard, "owner:"+of.Owner), index.Encode(of), s.Owner)
 }
 
-func set(t testing.TB, x *index.Index, key, member string, score task.Score) {
+func set(t testing.TB, x *index.Index, key, member string, score protocol.Score) {
 	t.Helper()
 	var err error
-	if score == task.NoScore {
+	if score == protocol.NoScore {
 		err = x.Client().ZRem(t.Context(), key, member).Err()
 	} else {
 		text := strconv.FormatFloat(float64(score), 'f', -1, 64)

@@ -7,22 +7,22 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // ScanDue walks the shard's due set, about count members a page. Members that are in the set during the whole walk come
 // at least once; some may come twice.
-func (x *Index) ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+func (x *Index) ScanDue(ctx context.Context, shard int, cursor protocol.ScanCursor, count int64) ([]protocol.Entry, protocol.ScanCursor, error) {
 	members, next, err := x.scan(ctx, x.dueKey(shard), cursor.Keys, count)
 	if err != nil {
-		return nil, task.ScanCursor{}, fmt.Errorf("scan due of shard %d: %w", shard, err)
+		return nil, protocol.ScanCursor{}, fmt.Errorf("scan due of shard %d: %w", shard, err)
 	}
-	entries := make([]task.Entry, 0, len(members))
+	entries := make([]protocol.Entry, 0, len(members))
 	for _, z := range members {
 		member, _ := z.Member.(string)
 		entries = append(entries, decode(member, z.Score))
 	}
-	return entries, task.ScanCursor{Keys: next}, nil
+	return entries, protocol.ScanCursor{Keys: next}, nil
 }
 
 // scan returns about count members of a sorted set. Redis takes a fraction of a millisecond for a thousand members of a
@@ -47,20 +47,20 @@ func (x *Index) scan(ctx context.Context, key string, cursor uint64, count int64
 // (most may be of other shards, so pages can be empty), or goes on in a set that is larger than a page. The entries have
 // the scores of their owner sets. An entry's Owner is always the set's owner, even if the member can't be decoded or
 // names another owner (see Err).
-func (x *Index) ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+func (x *Index) ScanOwners(ctx context.Context, shard int, cursor protocol.ScanCursor, count int64) ([]protocol.Entry, protocol.ScanCursor, error) {
 	scan := x.scanKeys
 	if len(cursor.Large) > 0 {
 		scan = x.scanLarge
 	}
 	entries, next, err := scan(ctx, shard, cursor, count)
 	if err != nil {
-		return nil, task.ScanCursor{}, fmt.Errorf("scan owners of shard %d: %w", shard, err)
+		return nil, protocol.ScanCursor{}, fmt.Errorf("scan owners of shard %d: %w", shard, err)
 	}
 	return entries, next, nil
 }
 
 // scanLarge returns the next page of a large set.
-func (x *Index) scanLarge(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+func (x *Index) scanLarge(ctx context.Context, shard int, cursor protocol.ScanCursor, count int64) ([]protocol.Entry, protocol.ScanCursor, error) {
 	key := cursor.Large[0]
 	members, next, err := x.scan(ctx, key, cursor.Members, count)
 	if err != nil {
@@ -74,7 +74,7 @@ func (x *Index) scanLarge(ctx context.Context, shard int, cursor task.ScanCursor
 }
 
 // scanKeys looks at the next keys and reads the sets that fit into the page. The next pages read the others.
-func (x *Index) scanKeys(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+func (x *Index) scanKeys(ctx context.Context, shard int, cursor protocol.ScanCursor, count int64) ([]protocol.Entry, protocol.ScanCursor, error) {
 	keys, next, err := x.ownerKeys(ctx, shard, cursor.Keys, count)
 	if err != nil {
 		return nil, cursor, err
@@ -87,7 +87,7 @@ func (x *Index) scanKeys(ctx context.Context, shard int, cursor task.ScanCursor,
 	if _, err := p.Exec(ctx); err != nil {
 		return nil, cursor, err
 	}
-	cursor = task.ScanCursor{Keys: next}
+	cursor = protocol.ScanCursor{Keys: next}
 	sets, room := map[string]*redis.ZSliceCmd{}, count
 	for i, key := range keys {
 		if room -= sizes[i].Val(); room < 0 {
@@ -100,7 +100,7 @@ func (x *Index) scanKeys(ctx context.Context, shard int, cursor task.ScanCursor,
 	if _, err := p.Exec(ctx); err != nil {
 		return nil, cursor, err
 	}
-	var entries []task.Entry
+	var entries []protocol.Entry
 	for key, set := range sets {
 		entries = append(entries, decodeOwned(strings.TrimPrefix(key, x.ownerPrefix(shard)), set.Val())...)
 	}
@@ -128,8 +128,8 @@ func (x *Index) ownerKeys(ctx context.Context, shard int, cursor uint64, count i
 }
 
 // decodeOwned decodes the members of an owner's set.
-func decodeOwned(owner string, members []redis.Z) []task.Entry {
-	entries := make([]task.Entry, 0, len(members))
+func decodeOwned(owner string, members []redis.Z) []protocol.Entry {
+	entries := make([]protocol.Entry, 0, len(members))
 	for _, z := range members {
 		member, _ := z.Member.(string)
 		entries = append(entries, checkOwner(owner, decode(member, z.Score)))
@@ -138,9 +138,9 @@ func decodeOwned(owner string, members []redis.Z) []task.Entry {
 }
 
 // checkOwner sets the owner of an entry of an owner's set, and Err if the member names another owner.
-func checkOwner(owner string, e task.Entry) task.Entry {
+func checkOwner(owner string, e protocol.Entry) protocol.Entry {
 	if e.Err == nil && e.Owner != owner {
-		e = task.Entry{Member: e.Member, Score: e.Score, Err: fmt.Errorf("of owner %q: %w of %q", e.Owner, errMember, owner)}
+		e = protocol.Entry{Member: e.Member, Score: e.Score, Err: fmt.Errorf("of owner %q: %w of %q", e.Owner, errMember, owner)}
 	}
 	e.Owner = owner
 	return e

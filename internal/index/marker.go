@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // The generation marker is one of these prefixes and a random token, which identifies the rebuild, so that the end of a
@@ -21,11 +21,11 @@ const (
 )
 
 // Marked reports for each shard whether its generation marker is complete: if not, the shard's memory was lost, or its
-// rebuild has not ended. Except in Cluster it is one command. A task.ShardsError names the shards that did not answer;
+// rebuild has not ended. Except in Cluster it is one command. A protocol.ShardsError names the shards that did not answer;
 // they count as marked.
 func (x *Index) Marked(ctx context.Context, shards int) ([]bool, error) {
 	values, err := x.markers(ctx, shards)
-	failed, partial := task.FailedShards(err)
+	failed, partial := protocol.FailedShards(err)
 	if err != nil && !partial {
 		return nil, fmt.Errorf("read generation markers: %w", err)
 	}
@@ -61,7 +61,7 @@ func (x *Index) markers(ctx context.Context, shards int) ([]any, error) {
 		values[s] = a.Val()[0]
 	}
 	if len(failed) > 0 {
-		return values, &task.ShardsError{Shards: failed}
+		return values, &protocol.ShardsError{Shards: failed}
 	}
 	return values, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -36,8 +37,8 @@ func part(s string) string {
 }
 
 // decode reads a member of a set. If it is not a member of ours, Err is set and the names are empty.
-func decode(member string, score float64) task.Entry {
-	e := task.Entry{Member: member, Score: scoreOf(score)}
+func decode(member string, score float64) protocol.Entry {
+	e := protocol.Entry{Member: member, Score: scoreOf(score)}
 	parts := strings.SplitN(member[min(idBytes, len(member)):], separator, 4)
 	if len(parts) != 4 || len(member) > maxMember || parts[0] == "" || parts[1] == defaultQueue || parts[2] == "" {
 		e.Err = fmt.Errorf("%q: %w", member[:min(len(member), 64)], errMember)

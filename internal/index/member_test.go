@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -24,7 +25,7 @@ func TestForeignRowsAreIndexedAllTheSame(t *testing.T) {
 	a := pending("x\x1fy", 5, 1)
 	a.Kind, a.Queue, a.Subject = "k\x1f", "q\x1f", "\x1fs\x1f"
 	e := index.Decode(index.Encode(a), 1)
-	diff(t, "entry", e, task.Entry{
+	diff(t, "entry", e, protocol.Entry{
 		Member: index.Encode(a), Score: 1, ID: a.ID, Kind: "k?", Queue: "q?", Owner: "x?y", Subject: "\x1fs\x1f",
 	})
 }
@@ -34,7 +35,7 @@ func TestRowsWithoutNamesAreIndexedAllTheSame(t *testing.T) {
 	a := pending("", 5, 1)
 	a.Kind, a.Queue, a.Subject = "", "", ""
 	e := index.Decode(index.Encode(a), 1)
-	diff(t, "entry", e, task.Entry{Member: index.Encode(a), Score: 1, ID: a.ID, Kind: "?", Queue: "default", Owner: "?"})
+	diff(t, "entry", e, protocol.Entry{Member: index.Encode(a), Score: 1, ID: a.ID, Kind: "?", Queue: "default", Owner: "?"})
 	again := task.Task{ID: e.ID, Kind: e.Kind, Queue: e.Queue, Owner: e.Owner}
 	diff(t, "member of the entry", index.Encode(again), index.Encode(a))
 }

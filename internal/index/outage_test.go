@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -29,17 +30,17 @@ func TestFullRedisStillDrains(t *testing.T) {
 	if !index.IsOOM(err) || index.Away(err) || index.IsRefused(err) {
 		t.Fatalf("put into a full redis: %v, want an OOM refusal", err)
 	}
-	diff(t, "nothing half written", standings(t, x, fresh), []task.Standing{absent})
+	diff(t, "nothing half written", standings(t, x, fresh), []protocol.Standing{absent})
 
-	diff(t, "claim", claim(t, x, 9, 2), task.Claim{Entries: entries(a, b), Next: at(3)})
+	diff(t, "claim", claim(t, x, 9, 2), protocol.Claim{Entries: entries(a, b), Next: at(3)})
 	diff(t, "ack", claim(t, x, 9, 9, entries(a, b)...).Entries, entries(c))
 	fenced, err := worldtest.Acknowledge(t.Context(), x, 0, 2, entries(a)) // the first call of a new leader must store its epoch
 	pipelinetest.Must(t, err)
 	diff(t, "fenced", fenced, int64(0))
 	put(t, x, ended(a, 2)) // drop
-	diff(t, "repair", repair(t, x, task.Repair{Task: fresh, Seen: absent, Right: both(fresh)}), 1)
-	diff(t, "standings", standings(t, x, a, b, fresh), []task.Standing{
-		absent, {Due: task.NoScore, Owner: task.ScoreOf(b)}, both(fresh),
+	diff(t, "repair", repair(t, x, protocol.Repair{Task: fresh, Seen: absent, Right: both(fresh)}), 1)
+	diff(t, "standings", standings(t, x, a, b, fresh), []protocol.Standing{
+		absent, {Due: protocol.NoScore, Owner: protocol.ScoreOf(b)}, both(fresh),
 	})
 	removed, err := x.Remove(t.Context(), 0, entry(fresh))
 	pipelinetest.Must(t, err)
@@ -118,7 +119,7 @@ func TestKilledServerComesBackEmpty(t *testing.T) {
 
 	pipelinetest.Must(t, server.Start())
 	eventually(t, "put", func(ctx context.Context) bool { return x.Put(ctx, []task.Task{a}) == nil })
-	diff(t, "claim", claim(t, x, 10, 9), task.Claim{Entries: entries(a)}) // not Marked, because the memory was lost
+	diff(t, "claim", claim(t, x, 10, 9), protocol.Claim{Entries: entries(a)}) // not Marked, because the memory was lost
 	marked, err := x.Marked(t.Context(), 1)
 	pipelinetest.Must(t, err)
 	diff(t, "marked", marked, []bool{false})
@@ -141,7 +142,7 @@ func TestPutOfManyShardsFailsAsAWhole(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "put in shard 1") || index.Away(err) {
 		t.Errorf("put: %v, want shard 1's failure", err)
 	}
-	diff(t, "the other shard took its part", standings(t, x, a), []task.Standing{both(a)})
+	diff(t, "the other shard took its part", standings(t, x, a), []protocol.Standing{both(a)})
 }
 
 // A server accepts connections and never answers. A call must end with its context, and with the client's own timeout.

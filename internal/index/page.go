@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -23,7 +24,7 @@ const pageMembers = 1000
 // the rebuild, when tasks may be missing. Pages of two generations don't make one list.
 func (x *Index) OwnerPage(
 	ctx context.Context, shard int, owner, kind, place string, limit int,
-) (entries []task.Entry, next, generation string, err error) {
+) (entries []protocol.Entry, next, generation string, err error) {
 	score, id, err := readPlace(place)
 	if err != nil {
 		return nil, "", "", err
@@ -46,7 +47,7 @@ func (x *Index) OwnerPage(
 		err = fmt.Errorf("%d values", len(answer))
 	}
 	for i := 2; err == nil && i < len(answer); i += 2 {
-		var s task.Score
+		var s protocol.Score
 		s, err = parseScore(answer[i+1])
 		entries = append(entries, checkOwner(part(owner), decode(answer[i], float64(s))))
 	}

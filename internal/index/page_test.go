@@ -9,13 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // pages walks the owner's list.
-func pages(t *testing.T, x *index.Index, owner, kind string, limit int) (all []task.Entry) {
+func pages(t *testing.T, x *index.Index, owner, kind string, limit int) (all []protocol.Entry) {
 	t.Helper()
 	for place := ""; ; {
 		some, next, _, err := x.OwnerPage(t.Context(), 0, owner, kind, place, limit)
@@ -80,7 +81,7 @@ func TestLargeOwnerHoldsNobodyUp(t *testing.T) {
 		var members []redis.Z
 		for i := range 10_000 {
 			p := pending("whale", int64(first+i)/3, 1)
-			members = append(members, redis.Z{Score: float64(task.ScoreOf(p)), Member: index.Encode(p)})
+			members = append(members, redis.Z{Score: float64(protocol.ScoreOf(p)), Member: index.Encode(p)})
 		}
 		pipelinetest.Must(t, x.Client().ZAdd(t.Context(), x.Key(0, "owner:whale"), members...).Err())
 	}
@@ -94,7 +95,7 @@ func TestLargeOwnerHoldsNobodyUp(t *testing.T) {
 	pipelinetest.Must(t, x.Client().SlowLogReset(t.Context()).Err())
 
 	seen := map[string]int{}
-	for cursor := (task.ScanCursor{}); ; {
+	for cursor := (protocol.ScanCursor{}); ; {
 		some, next, err := x.ScanOwners(t.Context(), 0, cursor, 1000)
 		pipelinetest.Must(t, err)
 		if len(some) > 2000 {

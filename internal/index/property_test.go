@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -30,8 +31,8 @@ func newModel() *model {
 
 // newerThan is the order of versions.
 func newerThan(a, b int64) bool {
-	for ahead := int64(1); ahead < task.VersionWindow/2; ahead++ {
-		if (b+ahead)%task.VersionWindow == a%task.VersionWindow {
+	for ahead := int64(1); ahead < protocol.VersionWindow/2; ahead++ {
+		if (b+ahead)%protocol.VersionWindow == a%protocol.VersionWindow {
 			return true
 		}
 	}
@@ -50,7 +51,7 @@ func (m *model) reference(id task.ID) (int64, bool) {
 
 func (m *model) put(t task.Task) {
 	v, stands := m.reference(t.ID)
-	same := v%task.VersionWindow == t.Version%task.VersionWindow
+	same := v%protocol.VersionWindow == t.Version%protocol.VersionWindow
 	switch {
 	case t.State != task.Pending:
 		if !stands || !newerThan(v, t.Version) {
@@ -71,19 +72,19 @@ func (m *model) fenced(epoch int64) int64 {
 	return 0
 }
 
-func (m *model) ack(entries []task.Entry) {
+func (m *model) ack(entries []protocol.Entry) {
 	for _, e := range entries {
-		if d, ok := m.due[e.ID]; ok && task.ScoreOf(d) == e.Score {
+		if d, ok := m.due[e.ID]; ok && protocol.ScoreOf(d) == e.Score {
 			delete(m.due, e.ID)
 		}
 	}
 }
 
-func (m *model) claim(epoch, ms int64, most int) task.Claim {
+func (m *model) claim(epoch, ms int64, most int) protocol.Claim {
 	if f := m.fenced(epoch); f > 0 {
-		return task.Claim{Fenced: f}
+		return protocol.Claim{Fenced: f}
 	}
-	c := task.Claim{Marked: len(m.gen) > 8 && m.gen[:8] == "complete"}
+	c := protocol.Claim{Marked: len(m.gen) > 8 && m.gen[:8] == "complete"}
 	for _, e := range sorted(m.due) { // all are due within a second of each other
 		switch runAt := e.Score.RunAt(); {
 		case runAt.After(at(ms)):
@@ -99,29 +100,29 @@ func (m *model) claim(epoch, ms int64, most int) task.Claim {
 	return c
 }
 
-func (m *model) standing(id task.ID) task.Standing {
+func (m *model) standing(id task.ID) protocol.Standing {
 	s := absent
 	if d, ok := m.due[id]; ok {
-		s.Due = task.ScoreOf(d)
+		s.Due = protocol.ScoreOf(d)
 	}
 	if o, ok := m.owner[id]; ok {
-		s.Owner = task.ScoreOf(o)
+		s.Owner = protocol.ScoreOf(o)
 	}
 	return s
 }
 
 // sorted returns the set as Redis orders it: by score, then by member.
-func sorted(set map[task.ID]task.Task) []task.Entry {
-	return slices.SortedFunc(maps.Values(entriesOf(set)), func(a, b task.Entry) int {
+func sorted(set map[task.ID]task.Task) []protocol.Entry {
+	return slices.SortedFunc(maps.Values(entriesOf(set)), func(a, b protocol.Entry) int {
 		if a.Score != b.Score {
-			return int(min(max((a.Score-b.Score)*task.VersionWindow, -1), 1))
+			return int(min(max((a.Score-b.Score)*protocol.VersionWindow, -1), 1))
 		}
 		return slices.Compare([]byte(a.Member), []byte(b.Member))
 	})
 }
 
-func entriesOf(set map[task.ID]task.Task) map[task.ID]task.Entry {
-	all := map[task.ID]task.Entry{}
+func entriesOf(set map[task.ID]task.Task) map[task.ID]protocol.Entry {
+	all := map[task.ID]protocol.Entry{}
 	for id, t := range set {
 		all[id] = entry(t)
 	}
@@ -133,7 +134,7 @@ type machine struct {
 	x       *index.Index
 	m       *model
 	tasks   []task.Task
-	claimed []task.Entry
+	claimed []protocol.Entry
 	tokens  []string
 }
 
@@ -145,7 +146,7 @@ func (c *machine) must(t *rapid.T, err error) {
 
 // version draws a writer's version: mostly near 4096, so that the order across the wrap is tested.
 func version() *rapid.Generator[int64] {
-	return rapid.OneOf(rapid.Int64Range(4090, 4102), rapid.Int64Range(1, 3*task.VersionWindow))
+	return rapid.OneOf(rapid.Int64Range(4090, 4102), rapid.Int64Range(1, 3*protocol.VersionWindow))
 }
 
 func (c *machine) draw(t *rapid.T) task.Task {
@@ -167,7 +168,7 @@ func (c *machine) put(t *rapid.T) {
 func (c *machine) claim(t *rapid.T) {
 	epoch, ms := rapid.Int64Range(1, 4).Draw(t, "epoch"), rapid.Int64Range(-1, 21).Draw(t, "now")
 	most := rapid.IntRange(1, 8).Draw(t, "limit")
-	var acked []task.Entry
+	var acked []protocol.Entry
 	if rapid.Bool().Draw(t, "with ack") {
 		acked = c.claimed
 	}
@@ -207,12 +208,12 @@ func (c *machine) repair(t *rapid.T) {
 	seen := stands
 	if rapid.Bool().Draw(t, "stale") {
 		other := c.draw(t)
-		seen = rapid.SampledFrom([]task.Standing{
-			absent, both(other), {Due: task.NoScore, Owner: stands.Owner}, {Due: stands.Due, Owner: task.ScoreOf(other)},
+		seen = rapid.SampledFrom([]protocol.Standing{
+			absent, both(other), {Due: protocol.NoScore, Owner: stands.Owner}, {Due: stands.Due, Owner: protocol.ScoreOf(other)},
 		}).Draw(t, "seen")
 	}
-	right := rapid.SampledFrom([]task.Standing{both(p), absent, {Due: task.NoScore, Owner: task.ScoreOf(p)}}).Draw(t, "right")
-	got, err := c.x.Repair(context.Background(), []task.Repair{{Task: p, Seen: seen, Right: right}})
+	right := rapid.SampledFrom([]protocol.Standing{both(p), absent, {Due: protocol.NoScore, Owner: protocol.ScoreOf(p)}}).Draw(t, "right")
+	got, err := c.x.Repair(context.Background(), []protocol.Repair{{Task: p, Seen: seen, Right: right}})
 	c.must(t, err)
 	want := 0
 	if seen == stands && right != seen {
@@ -225,8 +226,8 @@ func (c *machine) repair(t *rapid.T) {
 	}
 }
 
-func replace(set map[task.ID]task.Task, t task.Task, score task.Score) {
-	if score == task.NoScore {
+func replace(set map[task.ID]task.Task, t task.Task, score protocol.Score) {
+	if score == protocol.NoScore {
 		delete(set, t.ID)
 	} else {
 		set[t.ID] = t
@@ -268,9 +269,9 @@ func (c *machine) flush(t *rapid.T) {
 
 // check compares both sets completely.
 func (c *machine) check(t *rapid.T) {
-	due, _, err := c.x.ScanDue(context.Background(), 0, task.ScanCursor{}, 100)
+	due, _, err := c.x.ScanDue(context.Background(), 0, protocol.ScanCursor{}, 100)
 	c.must(t, err)
-	var owned []task.Entry
+	var owned []protocol.Entry
 	for o := range owners {
 		some, _, err := worldtest.OwnerEntries(context.Background(), c.x, 0, ownerName(o))
 		c.must(t, err)
@@ -286,8 +287,8 @@ func (c *machine) check(t *rapid.T) {
 	}
 }
 
-func byID(all []task.Entry) map[task.ID]task.Entry {
-	m := map[task.ID]task.Entry{}
+func byID(all []protocol.Entry) map[task.ID]protocol.Entry {
+	m := map[task.ID]protocol.Entry{}
 	for _, e := range all {
 		m[e.ID] = e
 	}

@@ -6,13 +6,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // Put writes the caller's committed rows into the index: it puts pending tasks, and drops finished ones and those that have
 // moved beyond the horizon, each unless the index has a newer version (which is no error: a later writer was faster). All
 // shards share one round trip. Put returns
-// nil only if every shard took its tasks; a task.ShardsError names the others. After an error any part may have been
+// nil only if every shard took its tasks; a protocol.ShardsError names the others. After an error any part may have been
 // written, and the same Put can be repeated. If a task is given twice, the higher version counts.
 func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 	head, quietFrom := x.quietHead, x.now().Add(wakeWindow)
@@ -26,11 +27,11 @@ func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 		until = x.putUntil(ctx)
 	}
 	for i, t := range latestFirst(newest(tasks)) {
-		switch s := task.ScoreOf(t); {
-		case s != task.NoScore && (until.IsZero() || s.RunAt().Before(until)):
+		switch s := protocol.ScoreOf(t); {
+		case s != protocol.NoScore && (until.IsZero() || s.RunAt().Before(until)):
 			puts.add(t, i, number(s))
-		case s == task.NoScore || t.Version > 1: // a new task beyond the horizon has no entry
-			drops.add(t, i, strconv.FormatInt(task.WindowedVersion(t.Version), 10))
+		case s == protocol.NoScore || t.Version > 1: // a new task beyond the horizon has no entry
+			drops.add(t, i, strconv.FormatInt(protocol.WindowedVersion(t.Version), 10))
 		}
 	}
 	return x.run(ctx, append(puts.calls, drops.calls...)...)
@@ -65,8 +66,8 @@ func latestFirst(tasks []task.Task) []task.Task {
 }
 
 // number returns the score's shortest exact text; empty for NoScore.
-func number(s task.Score) string {
-	if s == task.NoScore {
+func number(s protocol.Score) string {
+	if s == protocol.NoScore {
 		return ""
 	}
 	return strconv.FormatFloat(float64(s), 'f', -1, 64)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -30,9 +31,9 @@ func TestPutSpreadsPendingAndFinished(t *testing.T) {
 		}
 		put(t, x, all...)
 
-		want := make([]task.Standing, len(all))
+		want := make([]protocol.Standing, len(all))
 		for i, p := range all {
-			want[i] = task.Standing{Due: task.ScoreOf(p), Owner: task.ScoreOf(p)}
+			want[i] = protocol.Standing{Due: protocol.ScoreOf(p), Owner: protocol.ScoreOf(p)}
 		}
 		diff(t, "standings", standings(t, x, all...), want)
 	})
@@ -47,24 +48,24 @@ func TestPutKeepsToTheHorizon(t *testing.T) {
 		put(t, x, near, near2)
 		x.SetPutUntil(near.RunAt.Add(time.Second))
 		put(t, x, far, far2)
-		nowhere := task.Standing{Due: task.NoScore, Owner: task.NoScore}
-		both := func(one task.Task) task.Standing {
-			return task.Standing{Due: task.ScoreOf(one), Owner: task.ScoreOf(one)}
+		nowhere := protocol.Standing{Due: protocol.NoScore, Owner: protocol.NoScore}
+		both := func(one task.Task) protocol.Standing {
+			return protocol.Standing{Due: protocol.ScoreOf(one), Owner: protocol.ScoreOf(one)}
 		}
-		diff(t, "new", standings(t, x, near, far, near2, far2), []task.Standing{both(near), nowhere, both(near2), nowhere})
+		diff(t, "new", standings(t, x, near, far, near2, far2), []protocol.Standing{both(near), nowhere, both(near2), nowhere})
 
 		out, in := moved(near, 6000, 2), moved(far, 1100, 2)
 		back := moved(near2, 1200, 3)
 		put(t, x, out, in, back)
 		put(t, x, moved(near2, 7000, 2)) // it comes late
-		diff(t, "moved", standings(t, x, out, in, back), []task.Standing{nowhere, both(in), both(back)})
+		diff(t, "moved", standings(t, x, out, in, back), []protocol.Standing{nowhere, both(in), both(back)})
 		impossible := pending("eve", 0, 1)
 		impossible.RunAt = time.UnixMilli(1.7e15)
 		put(t, x, impossible)
-		diff(t, "whose time no score can hold", standings(t, x, impossible), []task.Standing{both(impossible)})
+		diff(t, "whose time no score can hold", standings(t, x, impossible), []protocol.Standing{both(impossible)})
 		x.SetPutUntil(time.Time{})
 		put(t, x, moved(out, 9000, 3))
-		diff(t, "without a horizon", standings(t, x, out), []task.Standing{both(moved(out, 9000, 3))})
+		diff(t, "without a horizon", standings(t, x, out), []protocol.Standing{both(moved(out, 9000, 3))})
 	})
 }
 
@@ -115,9 +116,9 @@ func TestPutCountsTheHigherVersionOfOneTask(t *testing.T) {
 	onEach(t, func(t *testing.T, x *index.Index) {
 		a, b := pending("o", 10, 1), pending("o", 20, 1)
 		put(t, x, a, ended(b, 2), moved(a, 30, 2), b)
-		diff(t, "standings", standings(t, x, a, b), []task.Standing{
-			{Due: task.ScoreOf(moved(a, 30, 2)), Owner: task.ScoreOf(moved(a, 30, 2))},
-			{Due: task.NoScore, Owner: task.NoScore},
+		diff(t, "standings", standings(t, x, a, b), []protocol.Standing{
+			{Due: protocol.ScoreOf(moved(a, 30, 2)), Owner: protocol.ScoreOf(moved(a, 30, 2))},
+			{Due: protocol.NoScore, Owner: protocol.NoScore},
 		})
 	})
 }
@@ -158,7 +159,7 @@ func TestVersionGuard(t *testing.T) {
 	onEach(t, func(t *testing.T, x *index.Index) {
 		for _, g := range guards {
 			a := pending("o", 0, 1)
-			before := task.Standing{Due: scoreAt(a, 100, g.due), Owner: scoreAt(a, 200, g.owner)}
+			before := protocol.Standing{Due: scoreAt(a, 100, g.due), Owner: scoreAt(a, 200, g.owner)}
 
 			stand(t, x, a, before)
 			put(t, x, moved(a, 50, g.version))
@@ -167,24 +168,24 @@ func TestVersionGuard(t *testing.T) {
 				want.Due = scoreAt(a, 50, g.version)
 				want.Owner = want.Due
 			}
-			diff(t, fmt.Sprintf("put %+v", g), standings(t, x, a), []task.Standing{want})
+			diff(t, fmt.Sprintf("put %+v", g), standings(t, x, a), []protocol.Standing{want})
 
 			stand(t, x, a, before)
 			put(t, x, ended(a, g.version))
 			want = before
 			if g.drop {
-				want = task.Standing{Due: task.NoScore, Owner: task.NoScore}
+				want = protocol.Standing{Due: protocol.NoScore, Owner: protocol.NoScore}
 			}
-			diff(t, fmt.Sprintf("drop %+v", g), standings(t, x, a), []task.Standing{want})
+			diff(t, fmt.Sprintf("drop %+v", g), standings(t, x, a), []protocol.Standing{want})
 		}
 	})
 }
 
-func scoreAt(t task.Task, ms, version int64) task.Score {
+func scoreAt(t task.Task, ms, version int64) protocol.Score {
 	if version == none {
-		return task.NoScore
+		return protocol.NoScore
 	}
-	return task.ScoreOf(moved(t, ms, version))
+	return protocol.ScoreOf(moved(t, ms, version))
 }
 
 func TestLateWriteCannotUndoAReschedule(t *testing.T) {
@@ -198,7 +199,7 @@ func TestLateWriteCannotUndoAReschedule(t *testing.T) {
 
 		claim(t, x, 10, 9, entries(sped)...) // acked: only the owner's set remembers version 2
 		put(t, x, a)
-		diff(t, "after ack", standings(t, x, a), []task.Standing{{Due: task.NoScore, Owner: task.ScoreOf(sped)}})
+		diff(t, "after ack", standings(t, x, a), []protocol.Standing{{Due: protocol.NoScore, Owner: protocol.ScoreOf(sped)}})
 	})
 }
 
@@ -215,7 +216,7 @@ func TestScoresAreExact(t *testing.T) {
 		diff(t, "owner's list", listed, entries(all...))
 		diff(t, "claim", claim(t, x, 409_715_555*600, 600).Entries, entries(all...))
 		for i, e := range listed {
-			if e.Score.Version() != all[i].Version%task.VersionWindow || !e.Score.RunAt().Equal(all[i].RunAt) {
+			if e.Score.Version() != all[i].Version%protocol.VersionWindow || !e.Score.RunAt().Equal(all[i].RunAt) {
 				t.Fatalf("%v v%d came back as %v v%d", all[i].RunAt, all[i].Version, e.Score.RunAt(), e.Score.Version())
 			}
 		}

@@ -4,22 +4,23 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // Standings returns, for each task, its scores in the two sets of its shard; both scores of a task are read at one
-// moment. It ignores the tasks' states and versions. With a task.ShardsError the standings of the other shards' tasks
+// moment. It ignores the tasks' states and versions. With a protocol.ShardsError the standings of the other shards' tasks
 // are right.
-func (x *Index) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
+func (x *Index) Standings(ctx context.Context, tasks []task.Task) ([]protocol.Standing, error) {
 	b := x.batches(x.scripts.standings, x.dueHead)
 	for i, t := range tasks {
 		b.add(t, i)
 	}
 	failed := x.run(ctx, b.calls...)
-	if _, partial := task.FailedShards(failed); failed != nil && !partial {
+	if _, partial := protocol.FailedShards(failed); failed != nil && !partial {
 		return nil, failed
 	}
-	standings := make([]task.Standing, len(tasks))
+	standings := make([]protocol.Standing, len(tasks))
 	for _, p := range b.parts {
 		if p.call.reply.Err() != nil {
 			continue
@@ -38,19 +39,19 @@ func (x *Index) Standings(ctx context.Context, tasks []task.Task) ([]task.Standi
 	return standings, failed
 }
 
-func readStanding(due, owner string) (task.Standing, error) {
+func readStanding(due, owner string) (protocol.Standing, error) {
 	d, err := parseScore(due)
 	if err != nil {
-		return task.Standing{}, err
+		return protocol.Standing{}, err
 	}
 	o, err := parseScore(owner)
-	return task.Standing{Due: d, Owner: o}, err
+	return protocol.Standing{Due: d, Owner: o}, err
 }
 
 // Repair replaces, for each task, exactly the standing that was seen by the right one, whichever looks newer. If either
 // set has changed since, it changes neither. It returns the number of changed tasks. If it had to resend a call after a
 // timeout, changes of the first call are not counted.
-func (x *Index) Repair(ctx context.Context, repairs []task.Repair) (int, error) {
+func (x *Index) Repair(ctx context.Context, repairs []protocol.Repair) (int, error) {
 	b := x.batches(x.scripts.repair, x.wakingHead)
 	for i, r := range repairs {
 		b.add(r.Task, i, number(r.Seen.Due), number(r.Seen.Owner), number(r.Right.Due), number(r.Right.Owner))
@@ -66,14 +67,14 @@ func (x *Index) Repair(ctx context.Context, repairs []task.Repair) (int, error) 
 }
 
 // Fill puts pending tasks that are in neither set. It returns the tasks whose entries differ, and does not change these.
-// It can be repeated. With a task.ShardsError the answer is about the other shards.
+// It can be repeated. With a protocol.ShardsError the answer is about the other shards.
 func (x *Index) Fill(ctx context.Context, tasks []task.Task) (otherwise []task.Task, err error) {
 	b := x.batches(x.scripts.fill, x.wakingHead)
 	for i, t := range tasks {
-		b.add(t, i, number(task.ScoreOf(t)))
+		b.add(t, i, number(protocol.ScoreOf(t)))
 	}
 	failed := x.run(ctx, b.calls...)
-	if _, partial := task.FailedShards(failed); failed != nil && !partial {
+	if _, partial := protocol.FailedShards(failed); failed != nil && !partial {
 		return nil, failed
 	}
 	for _, p := range b.parts {
@@ -97,7 +98,7 @@ func (x *Index) Fill(ctx context.Context, tasks []task.Task) (otherwise []task.T
 // Remove removes a member without a row if it still has exactly the score that was seen, and reports whether it did. A
 // readable member is removed from due and from its owner's set. An unreadable one (Err) is removed only from the set in
 // which it was seen: the owner's set if ScanOwners returned it, with its Owner, otherwise due.
-func (x *Index) Remove(ctx context.Context, shard int, e task.Entry) (bool, error) {
+func (x *Index) Remove(ctx context.Context, shard int, e protocol.Entry) (bool, error) {
 	c := &call{script: x.scripts.remove, shard: shard, args: []any{e.Member, number(e.Score)}}
 	if e.Err == nil || e.Owner == "" {
 		c.keys = append(c.keys, x.dueKey(shard))

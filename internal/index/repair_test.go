@@ -4,23 +4,24 @@ import (
 	"testing"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
-func repair(t testing.TB, x *index.Index, repairs ...task.Repair) int {
+func repair(t testing.TB, x *index.Index, repairs ...protocol.Repair) int {
 	t.Helper()
 	changed, err := x.Repair(t.Context(), repairs)
 	pipelinetest.Must(t, err)
 	return changed
 }
 
-func both(t task.Task) task.Standing {
-	return task.Standing{Due: task.ScoreOf(t), Owner: task.ScoreOf(t)}
+func both(t task.Task) protocol.Standing {
+	return protocol.Standing{Due: protocol.ScoreOf(t), Owner: protocol.ScoreOf(t)}
 }
 
-var absent = task.Standing{Due: task.NoScore, Owner: task.NoScore}
+var absent = protocol.Standing{Due: protocol.NoScore, Owner: protocol.NoScore}
 
 func TestRepairReplacesAPhantomVersion(t *testing.T) {
 	t.Parallel()
@@ -29,13 +30,13 @@ func TestRepairReplacesAPhantomVersion(t *testing.T) {
 		phantom := moved(a, 5000, 9) // its transaction never committed
 		put(t, x, phantom)
 		put(t, x, a)
-		diff(t, "the guard refuses the truth", standings(t, x, a), []task.Standing{both(phantom)})
+		diff(t, "the guard refuses the truth", standings(t, x, a), []protocol.Standing{both(phantom)})
 
-		r := task.Repair{Task: a, Seen: both(phantom), Right: both(a)}
+		r := protocol.Repair{Task: a, Seen: both(phantom), Right: both(a)}
 		diff(t, "changed", repair(t, x, r), 1)
-		diff(t, "repaired", standings(t, x, a), []task.Standing{both(a)})
+		diff(t, "repaired", standings(t, x, a), []protocol.Standing{both(a)})
 		diff(t, "repeated", repair(t, x, r), 0)
-		diff(t, "as it was", standings(t, x, a), []task.Standing{both(a)})
+		diff(t, "as it was", standings(t, x, a), []protocol.Standing{both(a)})
 	})
 }
 
@@ -44,12 +45,12 @@ func TestRepairWritesOnlyOverWhatWasSeen(t *testing.T) {
 	onEach(t, func(t *testing.T, x *index.Index) {
 		a := pending("o", 10, 1)
 		b := moved(a, 20, 2)
-		half := func(due, owner task.Task) task.Standing {
-			return task.Standing{Due: task.ScoreOf(due), Owner: task.ScoreOf(owner)}
+		half := func(due, owner task.Task) protocol.Standing {
+			return protocol.Standing{Due: protocol.ScoreOf(due), Owner: protocol.ScoreOf(owner)}
 		}
 		for _, c := range []struct {
 			name               string
-			stands, seen, want task.Standing
+			stands, seen, want protocol.Standing
 			changed            int
 		}{
 			{"both as seen", both(a), both(a), both(b), 1},
@@ -60,15 +61,15 @@ func TestRepairWritesOnlyOverWhatWasSeen(t *testing.T) {
 			{"vanished", absent, both(a), absent, 0},
 			{
 				"acked meanwhile",
-				task.Standing{Due: task.NoScore, Owner: task.ScoreOf(a)},
+				protocol.Standing{Due: protocol.NoScore, Owner: protocol.ScoreOf(a)},
 				both(a),
-				task.Standing{Due: task.NoScore, Owner: task.ScoreOf(a)},
+				protocol.Standing{Due: protocol.NoScore, Owner: protocol.ScoreOf(a)},
 				0,
 			},
 		} {
 			stand(t, x, a, c.stands)
-			diff(t, c.name, repair(t, x, task.Repair{Task: a, Seen: c.seen, Right: both(b)}), c.changed)
-			diff(t, c.name, standings(t, x, a), []task.Standing{c.want})
+			diff(t, c.name, repair(t, x, protocol.Repair{Task: a, Seen: c.seen, Right: both(b)}), c.changed)
+			diff(t, c.name, standings(t, x, a), []protocol.Standing{c.want})
 		}
 	})
 }
@@ -80,13 +81,13 @@ func TestRepairRemovesGhostsAndCountsChanges(t *testing.T) {
 		put(t, x, ghost, right)
 		changed := repair(
 			t, x,
-			task.Repair{Task: ghost, Seen: both(ghost), Right: absent},
-			task.Repair{Task: right, Seen: both(right), Right: both(right)},
-			task.Repair{Task: lost, Seen: absent, Right: both(lost)},
-			task.Repair{Task: lost, Seen: absent, Right: both(ghost)}, // the same task twice: the first one counts
+			protocol.Repair{Task: ghost, Seen: both(ghost), Right: absent},
+			protocol.Repair{Task: right, Seen: both(right), Right: both(right)},
+			protocol.Repair{Task: lost, Seen: absent, Right: both(lost)},
+			protocol.Repair{Task: lost, Seen: absent, Right: both(ghost)}, // the same task twice: the first one counts
 		)
 		diff(t, "changed", changed, 2)
-		diff(t, "standings", standings(t, x, ghost, right, lost), []task.Standing{absent, both(right), both(lost)})
+		diff(t, "standings", standings(t, x, ghost, right, lost), []protocol.Standing{absent, both(right), both(lost)})
 	})
 }
 
@@ -135,7 +136,7 @@ func TestListings(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, x *index.Index) {
 		owners := []string{"o*", "o", "ö [x]", "a\x1fb", "c{d}", "e:f"}
-		want := map[task.ID]task.Entry{}
+		want := map[task.ID]protocol.Entry{}
 		for shard := range 2 {
 			for i := range 150 {
 				p := pending(owners[i%len(owners)], int64(i), 1)
@@ -144,13 +145,13 @@ func TestListings(t *testing.T) {
 				p.Subject = []string{"", "pet", "a\x1fb\x1f"}[i%3]
 				put(t, x, p)
 				if shard == 1 {
-					want[p.ID] = index.Decode(index.Encode(p), float64(task.ScoreOf(p)))
+					want[p.ID] = index.Decode(index.Encode(p), float64(protocol.ScoreOf(p)))
 				}
 			}
 		}
-		check := func(what string, got []task.Entry) {
+		check := func(what string, got []protocol.Entry) {
 			t.Helper()
-			byID := map[task.ID]task.Entry{}
+			byID := map[task.ID]protocol.Entry{}
 			for _, e := range got {
 				byID[e.ID] = e
 			}
@@ -158,7 +159,7 @@ func TestListings(t *testing.T) {
 		}
 		check("due", scanDue(t, x, 1))
 		check("owners", scanOwners(t, x, 1))
-		var listed []task.Entry
+		var listed []protocol.Entry
 		for _, o := range owners {
 			some, _, err := worldtest.OwnerEntries(t.Context(), x, 1, o)
 			pipelinetest.Must(t, err)
@@ -177,11 +178,11 @@ func TestFillLeavesWhatStandsAlone(t *testing.T) {
 	onEach(t, func(t *testing.T, x *index.Index) {
 		a := pending("o", 10, 3)
 		other := moved(a, 20, 9)
-		due := task.Standing{Due: task.ScoreOf(a), Owner: task.NoScore}
-		owner := task.Standing{Due: task.NoScore, Owner: task.ScoreOf(a)}
+		due := protocol.Standing{Due: protocol.ScoreOf(a), Owner: protocol.NoScore}
+		owner := protocol.Standing{Due: protocol.NoScore, Owner: protocol.ScoreOf(a)}
 		for _, c := range []struct {
 			name         string
-			stands, want task.Standing
+			stands, want protocol.Standing
 			otherwise    []task.Task
 		}{
 			{"absent", absent, both(a), nil},
@@ -195,7 +196,7 @@ func TestFillLeavesWhatStandsAlone(t *testing.T) {
 			otherwise, err := x.Fill(t.Context(), []task.Task{a, fresh})
 			pipelinetest.Must(t, err)
 			diff(t, c.name+": otherwise", otherwise, c.otherwise)
-			diff(t, c.name, standings(t, x, a, fresh), []task.Standing{c.want, both(fresh)})
+			diff(t, c.name, standings(t, x, a, fresh), []protocol.Standing{c.want, both(fresh)})
 		}
 	})
 }

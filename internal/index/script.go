@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 //go:embed lua/*.lua
@@ -70,7 +70,7 @@ func (c *call) err() error {
 
 // run sends all calls in one pipeline and waits for all answers. It sends scripts by their hash. If the server does not
 // know a script (after a restart, SCRIPT FLUSH, on a new node), a second pipeline sends the script's text. Each call has
-// its own answer; a task.ShardsError names the shards whose calls failed.
+// its own answer; a protocol.ShardsError names the shards whose calls failed.
 func (x *Index) run(ctx context.Context, calls ...*call) error {
 	if len(calls) == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (x *Index) failure(calls []*call) error {
 	if first == nil || whole {
 		return first
 	}
-	return &task.ShardsError{Shards: shards}
+	return &protocol.ShardsError{Shards: shards}
 }
 
 // ofShard reports whether the server's error is about the shard's keys, and not about the server or about our user.

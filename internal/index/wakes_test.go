@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -143,11 +144,11 @@ func TestRepairWakes(t *testing.T) {
 		put(t, x, a)
 		expect(t, x, in, "put", wake{0, at(1000)})
 		early, late := moved(a, 10, 2), moved(a, 4000, 3)
-		repair(t, x, task.Repair{Task: a, Seen: both(a), Right: both(early)})
+		repair(t, x, protocol.Repair{Task: a, Seen: both(a), Right: both(early)})
 		expect(t, x, in, "earlier", wake{0, at(10)})
-		repair(t, x, task.Repair{Task: a, Seen: both(a), Right: both(moved(a, 1, 9))})
+		repair(t, x, protocol.Repair{Task: a, Seen: both(a), Right: both(moved(a, 1, 9))})
 		expect(t, x, in, "not as seen")
-		repair(t, x, task.Repair{Task: a, Seen: both(early), Right: both(late)})
+		repair(t, x, protocol.Repair{Task: a, Seen: both(early), Right: both(late)})
 		expect(t, x, in, "later")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/duetime/duetime/internal/batcher"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -34,7 +35,7 @@ func newCompensations(cfg Config, to Compensator, m metrics) *compensations {
 
 // add adds the tasks' ids, without waiting.
 func (c *compensations) add(tasks []task.Task) {
-	c.count(resultDropped, c.ids.Add(task.IDs(tasks)...))
+	c.count(resultDropped, c.ids.Add(protocol.IDs(tasks)...))
 }
 
 // send sends ids to the daemon. After the end of ctx it drops them.
@@ -48,7 +49,7 @@ func (c *compensations) send(ctx context.Context, ids []task.ID) ([]struct{}, er
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		ctx, cancel := context.WithTimeout(ctx, compensateTimeout)
 		defer cancel()
-		return struct{}{}, c.to.Compensate(ctx, task.Compensation{IDs: ids})
+		return struct{}{}, c.to.Compensate(ctx, protocol.Compensation{IDs: ids})
 	}, backoff.WithBackOff(interval), backoff.WithMaxTries(compensateTries))
 	if err != nil {
 		c.count(resultFailed, len(ids))

@@ -9,6 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -124,7 +125,7 @@ func (w *Writer) callTwice(ctx context.Context, tasks []task.Task) ([]task.Task,
 // error means that all tasks failed.
 func (w *Writer) call(ctx context.Context, tasks []task.Task) (failed []task.Task, err error) {
 	err = w.index.Put(ctx, tasks)
-	shards, partial := task.FailedShards(err)
+	shards, partial := protocol.FailedShards(err)
 	if !partial {
 		return nil, err
 	}

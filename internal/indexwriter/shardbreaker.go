@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -128,7 +129,7 @@ func (w *Writer) probe(ctx context.Context, tasks []task.Task) {
 		ctx, cancel := context.WithTimeout(ctx, w.putTimeout)
 		defer cancel()
 		err := w.index.Put(ctx, now)
-		shards, partial := task.FailedShards(err)
+		shards, partial := protocol.FailedShards(err)
 		if err != nil && !partial {
 			shards = map[int]error{}
 			for _, t := range now {

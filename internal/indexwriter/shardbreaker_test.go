@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -52,7 +53,7 @@ func (c *cluster) Put(ctx context.Context, tasks []task.Task) error {
 	case <-time.After(c.after):
 	case <-ctx.Done():
 	}
-	return &task.ShardsError{Shards: failed}
+	return &protocol.ShardsError{Shards: failed}
 }
 
 func (c *cluster) has(t task.Task) bool {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/duetime/duetime/internal/batcher"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -29,7 +30,7 @@ type Index interface {
 
 // Compensator sends the ids of tasks that the daemon is to put.
 type Compensator interface {
-	Compensate(ctx context.Context, c task.Compensation) error
+	Compensate(ctx context.Context, c protocol.Compensation) error
 }
 
 // Config tunes a Writer. Every field but Metrics must be set.

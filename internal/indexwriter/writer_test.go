@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -32,7 +33,7 @@ type inbox struct {
 	hold func(ctx context.Context) error // nil: every message is taken at once
 }
 
-func (i *inbox) Compensate(ctx context.Context, c task.Compensation) error {
+func (i *inbox) Compensate(ctx context.Context, c protocol.Compensation) error {
 	if i.hold != nil {
 		if err := i.hold(ctx); err != nil {
 			return err
@@ -131,7 +132,7 @@ func TestHangingIndexDelaysNobodyForLong(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if diff := cmp.Diff(task.IDs(tasks), r.inbox.got()); diff != "" {
+		if diff := cmp.Diff(protocol.IDs(tasks), r.inbox.got()); diff != "" {
 			t.Errorf("compensated (-want +got):\n%s", diff)
 		}
 		r.close()

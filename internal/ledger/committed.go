@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -14,7 +15,7 @@ func (l *Ledger) BeforeJoined(ctx context.Context, tx *Tx) error {
 	if l.hooks == nil || l.hooks.in == nil || len(touched) == 0 {
 		return nil
 	}
-	rows, err := tx.rows.Get(ctx, tx.q, task.IDs(touched))
+	rows, err := tx.rows.Get(ctx, tx.q, protocol.IDs(touched))
 	if err != nil {
 		return err
 	}
@@ -26,7 +27,7 @@ func (l *Ledger) BeforeJoined(ctx context.Context, tx *Tx) error {
 // changes is committed. If the rows can't be read, the tasks go to compensation, and the answer is true.
 func (l *Ledger) FollowCommitted(ctx context.Context, tx *Tx, wait bool) bool {
 	touched := tx.Touched(0)
-	rows, err := l.store.Get(ctx, nil, task.IDs(touched))
+	rows, err := l.store.Get(ctx, nil, protocol.IDs(touched))
 	if err != nil {
 		l.Unknown(tx) // the daemon reads the rows
 		return true
@@ -52,7 +53,7 @@ func (l *Ledger) FollowCommitted(ctx context.Context, tx *Tx, wait bool) bool {
 		return true
 	}
 	// Other lines may tell of changes that were taken back too.
-	l.history.add(slices.DeleteFunc(tx.Events(), func(e task.Event) bool { return committed[e.Task] == 0 || undone[e.Task] }))
+	l.history.add(slices.DeleteFunc(tx.Events(), func(e protocol.Event) bool { return committed[e.Task] == 0 || undone[e.Task] }))
 	return true
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/batcher"
 	"github.com/duetime/duetime/internal/metric"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 // recorder is what the history needs of the store.
 type recorder interface {
 	// Record appends lines to the history; a nil q means a transaction of its own.
-	Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error
+	Record(ctx context.Context, q sqlx.ExtContext, events []protocol.Event) error
 }
 
 // history writes lines behind their callers' backs. What doesn't fit, or is refused, is dropped and counted.
@@ -30,7 +30,7 @@ type history struct {
 	to      recorder
 	dropped prometheus.Counter
 	logger  *slog.Logger
-	lines   *batcher.Batcher[task.Event, struct{}]
+	lines   *batcher.Batcher[protocol.Event, struct{}]
 }
 
 func newHistory(cfg Config, to recorder) *history {
@@ -41,15 +41,15 @@ func newHistory(cfg Config, to recorder) *history {
 			Help: "Lines of the history that were dropped: too many waited, or the database refused them.",
 		})),
 	}
-	bounds := batcher.Config[task.Event]{Calls: 1, Items: maxHistoryLines, Queue: maxHistoryLines, Linger: historyInterval}
+	bounds := batcher.Config[protocol.Event]{Calls: 1, Items: maxHistoryLines, Queue: maxHistoryLines, Linger: historyInterval}
 	h.lines = batcher.New(bounds, h.write)
 	return h
 }
 
 // add never waits.
-func (h *history) add(events []task.Event) { h.dropped.Add(float64(h.lines.Add(events...))) }
+func (h *history) add(events []protocol.Event) { h.dropped.Add(float64(h.lines.Add(events...))) }
 
-func (h *history) write(ctx context.Context, events []task.Event) ([]struct{}, error) {
+func (h *history) write(ctx context.Context, events []protocol.Event) ([]struct{}, error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
 	err := h.to.Record(ctx, nil, events)

@@ -8,13 +8,13 @@ import (
 	"github.com/jmoiron/sqlx"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // lines counts what is recorded.
 type lines int
 
-func (n *lines) Record(_ context.Context, _ sqlx.ExtContext, events []task.Event) error {
+func (n *lines) Record(_ context.Context, _ sqlx.ExtContext, events []protocol.Event) error {
 	*n += lines(len(events))
 	return nil
 }
@@ -27,7 +27,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		events  int
 		dropped float64
 	}{{maxHistoryLines - 1, 0}, {3, 2}, {1000, 1002}} {
-		h.add(make([]task.Event, c.events))
+		h.add(make([]protocol.Event, c.events))
 		var m dto.Metric
 		if err := h.dropped.Write(&m); err != nil {
 			t.Fatal(err)

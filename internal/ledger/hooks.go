@@ -12,6 +12,8 @@ import (
 
 	"github.com/duetime/duetime/internal/batcher"
 	"github.com/duetime/duetime/internal/metric"
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -22,11 +24,11 @@ const (
 
 // Hooks are a service's functions that see changes of tasks: one within each transaction, one after each commit. Nil hooks see nothing.
 type Hooks struct {
-	in      func(ctx context.Context, q sqlx.ExtContext, tx *Tx, changes []task.Change) error // nil: none
-	on      func(ctx context.Context, changes []task.Change)                                  // nil: none
+	in      func(ctx context.Context, q sqlx.ExtContext, tx *Tx, changes []transition.Change) error // nil: none
+	on      func(ctx context.Context, changes []transition.Change)                                  // nil: none
 	dropped prometheus.Counter
 	logger  *slog.Logger
-	commits *batcher.Batcher[[]task.Change, struct{}]
+	commits *batcher.Batcher[[]transition.Change, struct{}]
 }
 
 func newHooks(cfg Config) *Hooks {
@@ -40,7 +42,7 @@ func newHooks(cfg Config) *Hooks {
 			Help: "Commits of which OnChange was not told: too many waited, or the client was closed.",
 		})),
 	}
-	bounds := batcher.Config[[]task.Change]{Calls: 1, Items: 1, Queue: maxQueuedCommits}
+	bounds := batcher.Config[[]transition.Change]{Calls: 1, Items: 1, Queue: maxQueuedCommits}
 	h.commits = batcher.New(bounds, h.callOn)
 	return h
 }
@@ -54,7 +56,7 @@ func (h *Hooks) before(ctx context.Context, tx *Tx) error {
 }
 
 // callIn answers an error after which the transaction must not commit. A panic is one too: it would end a worker's process.
-func (h *Hooks) callIn(ctx context.Context, tx *Tx, changes []task.Change) (err error) {
+func (h *Hooks) callIn(ctx context.Context, tx *Tx, changes []transition.Change) (err error) {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -84,7 +86,7 @@ func (h *Hooks) committed(e entry) {
 	}
 }
 
-func (h *Hooks) report(changes []task.Change) {
+func (h *Hooks) report(changes []transition.Change) {
 	if len(changes) > 0 {
 		h.dropped.Add(float64(h.commits.Add(changes)))
 	}
@@ -103,7 +105,7 @@ func (h *Hooks) run(ctx context.Context) {
 	}
 }
 
-func (h *Hooks) callOn(ctx context.Context, commits [][]task.Change) ([]struct{}, error) {
+func (h *Hooks) callOn(ctx context.Context, commits [][]transition.Change) ([]struct{}, error) {
 	if ctx.Err() != nil {
 		h.dropped.Inc()
 		return nil, ctx.Err()
@@ -121,9 +123,9 @@ func (h *Hooks) callOn(ctx context.Context, commits [][]task.Change) ([]struct{}
 
 // Changes returns what the transaction did to each task, in the order of the first write: the task as it was before the transaction,
 // empty if the transaction made it, and its last version.
-func (t *Tx) Changes() (changes []task.Change) {
+func (t *Tx) Changes() (changes []transition.Change) {
 	at := map[task.ID]int{}
-	add := func(c task.Change) {
+	add := func(c transition.Change) {
 		i, seen := at[c.After.ID]
 		switch {
 		case !seen:
@@ -135,7 +137,7 @@ func (t *Tx) Changes() (changes []task.Change) {
 	}
 	for _, e := range t.list {
 		for _, row := range e.made {
-			add(task.Change{After: row})
+			add(transition.Change{After: row})
 		}
 		for _, c := range e.changes {
 			add(c)
@@ -146,8 +148,8 @@ func (t *Tx) Changes() (changes []task.Change) {
 
 // standing returns those of the changes that are committed as the transaction wrote them. The others were taken back, or somebody has
 // changed the task since.
-func (t *Tx) standing(committed []task.Task) (changes []task.Change) {
-	rows, wrote := task.ByID(committed), map[task.ID]bool{}
+func (t *Tx) standing(committed []task.Task) (changes []transition.Change) {
+	rows, wrote := protocol.ByID(committed), map[task.ID]bool{}
 	for row := range t.Written(0) {
 		is := rows[row.ID]
 		wrote[row.ID] = wrote[row.ID] || is.Version == row.Version && is.State == row.State &&
@@ -155,7 +157,7 @@ func (t *Tx) standing(committed []task.Task) (changes []task.Change) {
 	}
 	for _, c := range t.Changes() {
 		if id := c.After.ID; wrote[id] {
-			changes = append(changes, task.Change{Before: c.Before, After: rows[id]})
+			changes = append(changes, transition.Change{Before: c.Before, After: rows[id]})
 		}
 	}
 	return changes

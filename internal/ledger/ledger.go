@@ -7,7 +7,9 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/indexwriter"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,7 +22,7 @@ type Store interface {
 	// InsertAutocommit writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.
 	InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task.Task, error)
 	// WriteAutocommit writes the next version of a row as a transaction of its own.
-	WriteAutocommit(ctx context.Context, c task.Change) error
+	WriteAutocommit(ctx context.Context, c transition.Change) error
 }
 
 // Puts tunes what puts into the index.
@@ -34,8 +36,8 @@ type Config struct {
 
 	// InChange and OnChange see what transactions did, before the COMMIT and after it; nil: none does. The list of what the transaction
 	// does goes on in InChange.
-	InChange func(ctx context.Context, q sqlx.ExtContext, tx *Tx, changes []task.Change) error
-	OnChange func(ctx context.Context, changes []task.Change)
+	InChange func(ctx context.Context, q sqlx.ExtContext, tx *Tx, changes []transition.Change) error
+	OnChange func(ctx context.Context, changes []transition.Change)
 }
 
 // Ledger commits changes of tasks, and does what follows a commit. It is safe for concurrent use.
@@ -92,15 +94,15 @@ func (l *Ledger) Insert(ctx context.Context, specs []task.Spec) ([]task.Task, er
 }
 
 // WriteOne writes a transition in one statement, and follows. The actor is that of its line.
-func (l *Ledger) WriteOne(ctx context.Context, actor string, c task.Change) error {
+func (l *Ledger) WriteOne(ctx context.Context, actor string, c transition.Change) error {
 	if err := l.store.WriteAutocommit(ctx, c); err != nil {
 		return err
 	}
-	l.hooks.committed(entry{changes: []task.Change{c}})
+	l.hooks.committed(entry{changes: []transition.Change{c}})
 	l.writer.PutDirectly(ctx, []task.Task{c.After})
-	event := task.Changed(c.Before, c.After)
+	event := transition.Changed(c.Before, c.After)
 	event.Actor = actor
-	l.history.add([]task.Event{event})
+	l.history.add([]protocol.Event{event})
 	return nil
 }
 

@@ -8,7 +8,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,9 +22,9 @@ type Rows interface {
 	// Get reads rows without locking.
 	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
 	// Write writes transitions of rows, each over the version before it.
-	Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error
+	Write(ctx context.Context, q sqlx.ExtContext, changes []transition.Change) error
 	// Record appends lines to the history; a nil q means a transaction of its own.
-	Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error
+	Record(ctx context.Context, q sqlx.ExtContext, events []protocol.Event) error
 }
 
 // Tx is one try of a transaction, and the list of what it does. Like the connection under it, it is for one goroutine at a time.
@@ -40,9 +42,9 @@ type Tx struct {
 
 // entry is one step of a transaction.
 type entry struct {
-	made     []task.Task   // new rows
-	changes  []task.Change // of one write
-	events   []task.Event  // about them, or about something else
+	made     []task.Task         // new rows
+	changes  []transition.Change // of one write
+	events   []protocol.Event    // about them, or about something else
 	ticks    []recurrence.Tick
 	then     func() // follows the commit
 	recorded bool   // the transaction itself has written the lines about all entries before
@@ -86,13 +88,13 @@ func (t *Tx) Moment() time.Time { return t.now }
 
 // Write writes transitions of locked rows, and the next tasks of recurrences whose tasks they end. The lines of the history call a
 // move of a task by the name of move.
-func (t *Tx) Write(ctx context.Context, changes []task.Change, move string) error {
+func (t *Tx) Write(ctx context.Context, changes []transition.Change, move string) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	lines := make([]task.Event, len(changes))
+	lines := make([]protocol.Event, len(changes))
 	for i := range changes {
-		if lines[i] = task.Changed(changes[i].Before, changes[i].After); lines[i].Name == task.EventMoved {
+		if lines[i] = transition.Changed(changes[i].Before, changes[i].After); lines[i].Name == protocol.EventMoved {
 			lines[i].Name = move
 		}
 	}
@@ -109,7 +111,7 @@ func (t *Tx) Write(ctx context.Context, changes []task.Change, move string) erro
 }
 
 // Save is Write for a caller that says the lines, and makes the next tasks itself.
-func (t *Tx) Save(ctx context.Context, changes []task.Change, lines []task.Event) error {
+func (t *Tx) Save(ctx context.Context, changes []transition.Change, lines []protocol.Event) error {
 	if err := t.rows.Write(ctx, t.q, changes); err != nil {
 		return t.Fail(err)
 	}
@@ -138,13 +140,13 @@ func (t *Tx) Inserted(rows []task.Task, ticks ...recurrence.Tick) {
 }
 
 // Note adds events that are no changes of tasks' rows.
-func (t *Tx) Note(events ...task.Event) { t.list = append(t.list, entry{events: events}) }
+func (t *Tx) Note(events ...protocol.Event) { t.list = append(t.list, entry{events: events}) }
 
 // Then has fn called after the commit. It must not wait.
 func (t *Tx) Then(fn func()) { t.list = append(t.list, entry{then: fn}) }
 
 // NoteRecurrence is Note of a change of a recurrence.
-func (t *Tx) NoteRecurrence(e task.Event) {
+func (t *Tx) NoteRecurrence(e protocol.Event) {
 	t.changedRecurrences = true
 	t.Note(e)
 }
@@ -238,7 +240,7 @@ func (t *Tx) Left() (left []task.Task) {
 }
 
 // Events returns the lines of the history that the transaction has not written itself, in their order.
-func (t *Tx) Events() (events []task.Event) {
+func (t *Tx) Events() (events []protocol.Event) {
 	from := 0
 	for i, e := range t.list {
 		if e.recorded {
@@ -282,7 +284,7 @@ func (t *Tx) CheckUndone(ctx context.Context) error {
 	if len(touched) == 0 {
 		return nil
 	}
-	rows, err := t.rows.Get(ctx, t.q, task.IDs(touched))
+	rows, err := t.rows.Get(ctx, t.q, protocol.IDs(touched))
 	if err != nil {
 		return err
 	}

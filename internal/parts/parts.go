@@ -23,13 +23,13 @@ import (
 	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/metric"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/trust"
 	"github.com/duetime/duetime/internal/wait"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // Parts are the adapters of one process. No server is dialled before its first use.
@@ -54,7 +54,7 @@ type Parts struct {
 	following sync.Once // begins to follow the clock
 	unfollow  func()    // ends that; nil if it has not begun
 
-	layout atomic.Pointer[task.Layout] // as AwaitSchema read it
+	layout atomic.Pointer[protocol.Layout] // as AwaitSchema read it
 }
 
 // Open makes the adapters. reg may be nil. An error means that the configuration can't work.
@@ -198,7 +198,7 @@ func (p *Parts) Close(context.Context) error {
 // database's clock. These are fatal: refused credentials, an untrusted server, settings that break a promise, and a
 // schema of another namespace. A different shard count is logged once as a warning.
 func (p *Parts) AwaitSchema(ctx context.Context) error {
-	var layout task.Layout
+	var layout protocol.Layout
 	err := wait.For(ctx, p.Log, "mysql", func(ctx context.Context) (err error) {
 		if err = p.CheckMySQL(ctx); err == nil {
 			err = p.Store.CheckMigrations(ctx, migrations.Files)
@@ -243,14 +243,14 @@ func (p *Parts) CheckConnections(ctx context.Context, each int) error {
 }
 
 // CheckNamespace returns an error if the schema belongs to another namespace than the configuration's.
-func (p *Parts) CheckNamespace(layout task.Layout) error {
+func (p *Parts) CheckNamespace(layout protocol.Layout) error {
 	if layout.Namespace != p.Config.Namespace {
 		return fmt.Errorf("namespace: is %q, but the schema belongs to namespace %q", p.Config.Namespace, layout.Namespace)
 	}
 	return nil
 }
 
-func (p *Parts) checkLayout(ctx context.Context, layout task.Layout) error {
+func (p *Parts) checkLayout(ctx context.Context, layout protocol.Layout) error {
 	if err := p.CheckNamespace(layout); err != nil {
 		return wait.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -45,7 +46,7 @@ func (g *Game) List(ctx context.Context, tx *schedule.Tx, owner string, limit in
 		if err != nil {
 			return nil, err
 		}
-		meals = task.ByID(found)
+		meals = protocol.ByID(found)
 	}
 	pets := make([]Pet, len(rows))
 	for i, r := range rows {

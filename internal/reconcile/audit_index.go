@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -17,7 +18,7 @@ type auditIndex struct {
 	auditMode
 	shard  int
 	owners bool // the walk is in the shard's owner sets, which come after its due set
-	cursor task.ScanCursor
+	cursor protocol.ScanCursor
 }
 
 func (a *auditIndex) pass(ctx context.Context, s *sweep) (loop.Result, error) {
@@ -27,14 +28,14 @@ func (a *auditIndex) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 	}
 	rate, begin := a.rate(s)
 	if begin {
-		a.shard, a.owners, a.cursor = 0, false, task.ScanCursor{}
+		a.shard, a.owners, a.cursor = 0, false, protocol.ScanCursor{}
 	}
 	count := min(page, rate)
 	failed := 0 // pages in a row
 	// An empty page counts too, since its keys of other shards cost time. A small index is walked at most once in a pass.
 	for done, sets := 0, 0; done < rate && sets < 2*layout.Polled(); {
 		n, err := a.page(ctx, s, count)
-		shards, partial := task.FailedShards(err)
+		shards, partial := protocol.FailedShards(err)
 		if failed++; !partial {
 			failed = 0
 		}
@@ -55,7 +56,7 @@ func (a *auditIndex) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 
 // shardError says that the index failed in the present shard.
 func (a *auditIndex) shardError(err error) error {
-	return &task.ShardsError{Shards: map[int]error{a.shard: err}}
+	return &protocol.ShardsError{Shards: map[int]error{a.shard: err}}
 }
 
 // nextSet goes on to the next set.
@@ -63,7 +64,7 @@ func (a *auditIndex) nextSet(shards int) {
 	if a.owners {
 		a.shard++
 	}
-	a.owners, a.cursor = !a.owners, task.ScanCursor{}
+	a.owners, a.cursor = !a.owners, protocol.ScanCursor{}
 	if a.shard >= shards {
 		a.shard = 0
 		a.endRound()
@@ -90,9 +91,9 @@ func (a *auditIndex) page(ctx context.Context, s *sweep, count int) (n int, err 
 }
 
 // check mends the members that the rows contradict.
-func (a *auditIndex) check(ctx context.Context, s *sweep, entries []task.Entry) error {
+func (a *auditIndex) check(ctx context.Context, s *sweep, entries []protocol.Entry) error {
 	var tasks []task.Task
-	var scores []task.Score
+	var scores []protocol.Score
 	for _, e := range entries {
 		if e.Err != nil {
 			if err := a.remove(ctx, s, e); err != nil {
@@ -119,7 +120,7 @@ func (a *auditIndex) check(ctx context.Context, s *sweep, entries []task.Entry) 
 	var unlike []task.Task
 	for i, t := range tasks {
 		row, found := rows[t.ID]
-		if !found || row.Shard != t.Shard || !task.SameQueue(row, t) || task.ScoreOf(row) != scores[i] || !layout.Keeps(scores[i].RunAt(), s.now()) {
+		if !found || row.Shard != t.Shard || !protocol.SameQueue(row, t) || protocol.ScoreOf(row) != scores[i] || !layout.Keeps(scores[i].RunAt(), s.now()) {
 			unlike = append(unlike, t)
 		}
 	}
@@ -127,7 +128,7 @@ func (a *auditIndex) check(ctx context.Context, s *sweep, entries []task.Entry) 
 }
 
 // remove removes a member that can't be read, and so has no row.
-func (a *auditIndex) remove(ctx context.Context, s *sweep, e task.Entry) error {
+func (a *auditIndex) remove(ctx context.Context, s *sweep, e protocol.Entry) error {
 	removed, err := s.index.Remove(ctx, a.shard, e)
 	if err != nil {
 		return a.shardError(fmt.Errorf("remove an unreadable member: %w", err))

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -40,7 +42,7 @@ func TestLeftoversOfBlockedOwnersAreCancelled(t *testing.T) {
 	w.wantTruth(t)
 	lines, err := w.rows.History(t.Context(), one.ID, 10)
 	pipelinetest.Must(t, err)
-	if len(lines) != 1 || lines[0].Name != task.EventCancelled || lines[0].Actor != "daemon" {
+	if len(lines) != 1 || lines[0].Name != protocol.EventCancelled || lines[0].Actor != "daemon" {
 		t.Errorf("history is %+v, want one line by the daemon", lines)
 	}
 }
@@ -51,7 +53,7 @@ func TestOperationMeetsBlockedOwners(t *testing.T) {
 	w := newWorld(t, Config{})
 	rows := w.insert(t, w.timer(t, "ann", "timer", time.Hour), w.timer(t, "bob", "timer", time.Hour))
 	for i, row := range rows {
-		rows[i] = w.save(t, row.Discard(errors.New("enough"), row.CreatedAt))
+		rows[i] = w.save(t, transition.Discard(row, errors.New("enough"), row.CreatedAt))
 	}
 	w.block(t, "ann")
 	o := w.operate(t, task.Operation{Verb: task.VerbRetry, Filter: task.Filter{Kind: "timer"}})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -48,8 +49,8 @@ func (b bounded) Floor(ctx context.Context) (time.Time, error) {
 
 // PendingExcept has a timeout, except for the large pages of a rebuild, which take long on a cold disk.
 func (b bounded) PendingExcept(
-	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
-) (rows []task.Task, next task.Cursor, err error) {
+	ctx context.Context, except []string, from, to time.Time, after protocol.Cursor, limit int,
+) (rows []task.Task, next protocol.Cursor, err error) {
 	read := func(ctx context.Context) ([]task.Task, error) {
 		rows, next, err = b.Store.PendingExcept(ctx, except, from, to, after, limit)
 		return rows, err

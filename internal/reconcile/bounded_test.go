@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -14,8 +15,8 @@ import (
 type deaf struct{ Store }
 
 func (deaf) PendingExcept(
-	ctx context.Context, _ []string, _, _ time.Time, after task.Cursor, _ int,
-) ([]task.Task, task.Cursor, error) {
+	ctx context.Context, _ []string, _, _ time.Time, after protocol.Cursor, _ int,
+) ([]task.Task, protocol.Cursor, error) {
 	<-ctx.Done()
 	return nil, after, ctx.Err()
 }
@@ -25,7 +26,7 @@ func TestReadWithoutAnAnswerEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		_, _, err := bounded{deaf{}}.PendingExcept(t.Context(), nil, began, began, task.Cursor{}, page)
+		_, _, err := bounded{deaf{}}.PendingExcept(t.Context(), nil, began, began, protocol.Cursor{}, page)
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != readTimeout {
 			t.Errorf("ended after %v with %v", took, err)
 		}

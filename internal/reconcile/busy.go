@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 const (
@@ -20,7 +20,7 @@ func (r *Reconciler) busy(ctx context.Context, now clock, operated ...time.Time)
 	from, n := to.Add(-busyTime), 0
 	for _, at := range slices.Concat(operated, []time.Time{to}) {
 		if at.After(from) {
-			changed, err := r.store.Changed(ctx, from, at, task.Cursor{}, busyRows-n)
+			changed, err := r.store.Changed(ctx, from, at, protocol.Cursor{}, busyRows-n)
 			if err != nil {
 				return false, err
 			}

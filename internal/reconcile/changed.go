@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -88,10 +89,10 @@ func (s *sweep) compareChanged(
 ) (map[task.ID]int64, error) {
 	leaving, kept := to.Add(-s.cfg.Longest-windowMargin/2), to.Add(-s.cfg.Longest-windowMargin)
 	compared := map[task.ID]int64{}
-	read := func(ctx context.Context, after task.Cursor) (rows []task.Task, next task.Cursor, err error) {
+	read := func(ctx context.Context, after protocol.Cursor) (rows []task.Task, next protocol.Cursor, err error) {
 		limit := s.page()
 		if rows, err = s.store.Changed(ctx, from, to, after, limit); len(rows) == limit {
-			next = task.Cursor{At: rows[limit-1].UpdatedAt, ID: rows[limit-1].ID}
+			next = protocol.Cursor{At: rows[limit-1].UpdatedAt, ID: rows[limit-1].ID}
 		}
 		if except != nil {
 			rows = slices.DeleteFunc(rows, except)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -15,7 +16,7 @@ import (
 // reads the markers itself, so that many requests make one rebuild. compensate returns nil, so that the messages count as
 // read, only after Redis has taken every row's current state. Rows of failed shards are left to the changed pass: other
 // shards' messages must not wait for a node that is away.
-func (r *Reconciler) compensate(ctx context.Context, batch []task.Compensation) error {
+func (r *Reconciler) compensate(ctx context.Context, batch []protocol.Compensation) error {
 	var ids []task.ID
 	for _, c := range batch {
 		ids = append(ids, c.IDs...)

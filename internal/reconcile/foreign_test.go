@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -30,7 +31,7 @@ func (w *world) wantStands(t *testing.T, row task.Task) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := task.ScoreOf(row); seen[0] != (task.Standing{Due: want, Owner: want}) {
+	if want := protocol.ScoreOf(row); seen[0] != (protocol.Standing{Due: want, Owner: want}) {
 		t.Errorf("due at %v: stands at %+v, want %v", row.DueAt, seen[0], want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -39,10 +40,10 @@ func (i torn) fails(shard int) error {
 	if !*i.on || shard != i.shard {
 		return nil
 	}
-	return &task.ShardsError{Shards: map[int]error{shard: errTorn}}
+	return &protocol.ShardsError{Shards: map[int]error{shard: errTorn}}
 }
 
-func (i torn) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
+func (i torn) Standings(ctx context.Context, tasks []task.Task) ([]protocol.Standing, error) {
 	all, err := i.Index.Standings(ctx, tasks)
 	if err != nil {
 		return nil, err
@@ -50,14 +51,14 @@ func (i torn) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing
 	_, err = i.part(tasks)
 	for n, t := range tasks {
 		if err != nil && t.Shard == i.shard {
-			all[n] = task.Standing{}
+			all[n] = protocol.Standing{}
 		}
 	}
 	return all, err
 }
 
-func (i torn) Repair(ctx context.Context, repairs []task.Repair) (int, error) {
-	var sound []task.Repair
+func (i torn) Repair(ctx context.Context, repairs []protocol.Repair) (int, error) {
+	var sound []protocol.Repair
 	var failed error
 	for _, r := range repairs {
 		if err := i.fails(r.Task.Shard); err != nil {
@@ -84,14 +85,14 @@ func (i torn) Marked(ctx context.Context, shards int) ([]bool, error) {
 	return marked, errors.Join(err, i.fails(i.shard))
 }
 
-func (i torn) ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+func (i torn) ScanDue(ctx context.Context, shard int, cursor protocol.ScanCursor, count int64) ([]protocol.Entry, protocol.ScanCursor, error) {
 	if i.fails(shard) != nil {
 		return nil, cursor, errTorn
 	}
 	return i.Index.ScanDue(ctx, shard, cursor, count)
 }
 
-func (i torn) ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+func (i torn) ScanOwners(ctx context.Context, shard int, cursor protocol.ScanCursor, count int64) ([]protocol.Entry, protocol.ScanCursor, error) {
 	if i.fails(shard) != nil {
 		return nil, cursor, errTorn
 	}
@@ -103,7 +104,7 @@ func ofEach(due time.Duration) []task.Task {
 	var all []task.Task
 	for n, seen := 0, map[int]bool{}; len(seen) < shards; n++ {
 		one := pending(fmt.Sprint("owner-", n), due)
-		if one.Shard = task.Shard(one.Owner, shards); !seen[one.Shard] {
+		if one.Shard = protocol.Shard(one.Owner, shards); !seen[one.Shard] {
 			seen[one.Shard] = true
 			all = append(all, one)
 		}
@@ -144,7 +145,7 @@ func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
 				w.now = base
 			}
 			_, err := w.try(t.Context(), c.pass)
-			if failed, ok := task.FailedShards(err); !ok || len(failed) != 1 || !errors.Is(failed[failing], errTorn) {
+			if failed, ok := protocol.FailedShards(err); !ok || len(failed) != 1 || !errors.Is(failed[failing], errTorn) {
 				t.Errorf("the pass ended with %v, want it to name shard %d", err, failing)
 			}
 			for _, row := range rows {
@@ -180,7 +181,7 @@ func TestCompensationsOfAFailingShardAreMadeGoodLater(t *testing.T) {
 		rows = append(rows, w.insert(t, one)...)
 		ids = append(ids, one.ID)
 	}
-	pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{IDs: ids}}))
+	pipelinetest.Must(t, w.compensate(t.Context(), []protocol.Compensation{{IDs: ids}}))
 	for _, row := range rows {
 		if row.Shard != 1 {
 			w.wantStanding(t, "compensated", row, both(row))
@@ -204,7 +205,7 @@ func TestCompensationsOfAHealedShardAreKeptUntilTheyArePut(t *testing.T) {
 	for _, row := range rows {
 		ids = append(ids, row.ID)
 	}
-	pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{IDs: ids}}))
+	pipelinetest.Must(t, w.compensate(t.Context(), []protocol.Compensation{{IDs: ids}}))
 	on = false
 	down.Store(true)
 	c := new(changed)

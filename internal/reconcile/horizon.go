@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -34,12 +35,12 @@ const feedPages = 4 // of a run; between two runs the pass looks whether a newer
 //
 // From one horizon to another it is set, and the lookahead feeds the new edge.
 type horizon struct {
-	layout  task.Layout // of the present step
-	since   time.Time   // when this term saw the present step first
-	began   time.Time   // when the fill began; zero before
-	rows    walk        // of the fill
-	filled  bool        // the fill has come to its end
-	audited bool        // this term has asked for an audit of the index
+	layout  protocol.Layout // of the present step
+	since   time.Time       // when this term saw the present step first
+	began   time.Time       // when the fill began; zero before
+	rows    walk            // of the fill
+	filled  bool            // the fill has come to its end
+	audited bool            // this term has asked for an audit of the index
 }
 
 func (h *horizon) pass(ctx context.Context, s *sweep) (loop.Result, error) {
@@ -72,14 +73,14 @@ func (h *horizon) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 }
 
 // setHorizon writes a step into the layout and the history.
-func (s *sweep) setHorizon(ctx context.Context, l task.Layout, to time.Duration, partial bool) error {
-	line := task.Event{
-		At: s.now(), Name: task.EventHorizon, Actor: s.cfg.Name,
+func (s *sweep) setHorizon(ctx context.Context, l protocol.Layout, to time.Duration, partial bool) error {
+	line := protocol.Event{
+		At: s.now(), Name: protocol.EventHorizon, Actor: s.cfg.Name,
 		Detail: horizonName(l.Horizon, l.Partial) + " to " + horizonName(to, partial),
 	}
 	err := s.store.SetHorizon(ctx, l, to, partial, line)
 	switch {
-	case errors.Is(err, task.ErrLayoutChanged):
+	case errors.Is(err, protocol.ErrLayoutChanged):
 		return nil // the next pass reads the layout again
 	case err == nil:
 		s.cfg.Logger.InfoContext(ctx, "horizon changes", "from", horizonName(l.Horizon, l.Partial), "horizon", horizonName(to, partial))
@@ -101,7 +102,7 @@ func horizonName(d time.Duration, partial bool) string {
 
 // fill compares some pages of pending rows. After the last page it compares the rows that changed meanwhile, and the index is
 // complete.
-func (h *horizon) fill(ctx context.Context, s *sweep, l task.Layout) (loop.Result, error) {
+func (h *horizon) fill(ctx context.Context, s *sweep, l protocol.Layout) (loop.Result, error) {
 	if s.filling.Load() {
 		return loop.Result{}, nil // a rebuild puts every row, too
 	}
@@ -124,7 +125,7 @@ func (h *horizon) fill(ctx context.Context, s *sweep, l task.Layout) (loop.Resul
 }
 
 // horizonEnd returns the moment up to which rows stand in the index.
-func horizonEnd(l task.Layout, now clock) time.Time {
+func horizonEnd(l protocol.Layout, now clock) time.Time {
 	if l.Horizon == 0 {
 		return farFuture
 	}
@@ -132,7 +133,7 @@ func horizonEnd(l task.Layout, now clock) time.Time {
 }
 
 // layoutFor reads the layout by which rows are compared. Rows that are fed must stand, though the index is partial.
-func (r *Reconciler) layoutFor(ctx context.Context, reason string) (task.Layout, error) {
+func (r *Reconciler) layoutFor(ctx context.Context, reason string) (protocol.Layout, error) {
 	l, err := r.store.RecentLayout(ctx)
 	if err != nil {
 		return l, fmt.Errorf("read the layout: %w", err)
@@ -155,6 +156,6 @@ func (f *fed) raise(to time.Time) {
 }
 
 // unfed reports whether a row may be absent from a partial index because no lookahead has put it yet.
-func (r *Reconciler) unfed(l task.Layout, row task.Task) bool {
-	return l.Partial && task.ScoreOf(row).RunAt().UnixMilli() >= r.fed.ms.Load()
+func (r *Reconciler) unfed(l protocol.Layout, row task.Task) bool {
+	return l.Partial && protocol.ScoreOf(row).RunAt().UnixMilli() >= r.fed.ms.Load()
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -49,18 +50,18 @@ func (w *world) ladder(t testing.TB) []task.Task {
 func (w *world) wantWithin(t testing.TB, what string, until time.Time) {
 	t.Helper()
 	got := w.members(t)
-	rows, err := w.rows.Pending(t.Context(), time.Time{}, farFuture, task.Cursor{}, page)
+	rows, err := w.rows.Pending(t.Context(), time.Time{}, farFuture, protocol.Cursor{}, page)
 	pipelinetest.Must(t, err)
 	for _, row := range rows {
-		want := task.NoScore
+		want := protocol.NoScore
 		if row.RunAt.Before(until) {
-			want = task.ScoreOf(row)
+			want = protocol.ScoreOf(row)
 		}
 		for _, set := range []string{"due", "owner"} {
 			key := fmt.Sprintf("%d %s %s %s", row.Shard, set, row.Owner, row.ID)
 			score, found := got[key]
 			if !found {
-				score = task.NoScore
+				score = protocol.NoScore
 			}
 			if score != want {
 				t.Errorf("%s: the row due in %v has score %v in %s, want %v", what, row.RunAt.Sub(w.now), score, set, want)
@@ -169,7 +170,7 @@ func TestHorizonChangesInSteps(t *testing.T) {
 	w.wantTruth(t)
 }
 
-func (s killedStore) SetHorizon(ctx context.Context, l task.Layout, d time.Duration, partial bool, line task.Event) error {
+func (s killedStore) SetHorizon(ctx context.Context, l protocol.Layout, d time.Duration, partial bool, line protocol.Event) error {
 	return s.k.call(func() error { return s.Store.SetHorizon(ctx, l, d, partial, line) })
 }
 
@@ -271,8 +272,8 @@ type firstPageStore struct {
 }
 
 func (s firstPageStore) PendingExcept(
-	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
-) ([]task.Task, task.Cursor, error) {
+	ctx context.Context, except []string, from, to time.Time, after protocol.Cursor, limit int,
+) ([]task.Task, protocol.Cursor, error) {
 	rows, next, err := s.Store.PendingExcept(ctx, except, from, to, after, limit)
 	if then := *s.then; then != nil {
 		*s.then = nil
@@ -293,7 +294,7 @@ func TestRebuildEndsAtANewHorizon(t *testing.T) {
 		w.insert(t, some...)
 	}
 	then := func() {
-		pipelinetest.Must(t, w.rows.SetHorizon(t.Context(), w.layout(t), 10*time.Minute, true, task.Event{At: base, Name: task.EventHorizon}))
+		pipelinetest.Must(t, w.rows.SetHorizon(t.Context(), w.layout(t), 10*time.Minute, true, protocol.Event{At: base, Name: protocol.EventHorizon}))
 		w.layout(t)
 	}
 	w.store = firstPageStore{w.store, &then}
@@ -315,8 +316,8 @@ type secondPageStore struct {
 }
 
 func (s secondPageStore) PendingExcept(
-	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
-) ([]task.Task, task.Cursor, error) {
+	ctx context.Context, except []string, from, to time.Time, after protocol.Cursor, limit int,
+) ([]task.Task, protocol.Cursor, error) {
 	if from.After(s.w.now.Add(2 * s.w.cfg.Interval)) {
 		if *s.pages++; *s.pages == 2 {
 			s.then()
@@ -372,8 +373,8 @@ type slowStore struct {
 }
 
 func (s slowStore) PendingExcept(
-	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
-) ([]task.Task, task.Cursor, error) {
+	ctx context.Context, except []string, from, to time.Time, after protocol.Cursor, limit int,
+) ([]task.Task, protocol.Cursor, error) {
 	if from.After(s.w.now.Add(2 * s.w.cfg.Interval)) {
 		s.w.now = s.w.now.Add(s.w.cfg.Interval)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // lap is a walk through a range of rows by (run_at, id), which may take several passes. It remembers when each part was
@@ -20,7 +20,7 @@ type lap struct {
 // look says when the rows from a moment on, up to one row, were looked at.
 type look struct {
 	from time.Time
-	upTo task.Cursor
+	upTo protocol.Cursor
 	at   time.Time
 }
 
@@ -43,12 +43,12 @@ func (l *lap) record(from, end, now time.Time) {
 }
 
 // lookedAt returns when a row was last looked at; zero if that is not known.
-func (l *lap) lookedAt(at task.Cursor) time.Time {
+func (l *lap) lookedAt(at protocol.Cursor) time.Time {
 	return later(find(l.looks, at), find(l.old, at))
 }
 
-func find(looks []look, at task.Cursor) time.Time {
-	i, _ := slices.BinarySearchFunc(looks, at, func(k look, at task.Cursor) int {
+func find(looks []look, at protocol.Cursor) time.Time {
+	i, _ := slices.BinarySearchFunc(looks, at, func(k look, at protocol.Cursor) int {
 		return cmp.Or(k.upTo.At.Compare(at.At), k.upTo.ID.Compare(at.ID))
 	})
 	if i == len(looks) || at.At.Before(looks[i].from) {

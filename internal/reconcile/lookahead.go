@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -73,10 +74,10 @@ func (l *lookahead) passFar(ctx context.Context, s *sweep, reason string, near, 
 // notUnderWay reads pages of the pending rows that are due in [from, to), except those whose hint may be under way when the page
 // is read.
 func (s *sweep) notUnderWay(from, to time.Time) readPage {
-	return func(ctx context.Context, after task.Cursor) ([]task.Task, task.Cursor, error) {
+	return func(ctx context.Context, after protocol.Cursor) ([]task.Task, protocol.Cursor, error) {
 		from := later(from, s.underWayUntil())
 		if !from.Before(to) {
-			return nil, task.Cursor{}, nil
+			return nil, protocol.Cursor{}, nil
 		}
 		return s.pending(from, to, s.page())(ctx, after)
 	}

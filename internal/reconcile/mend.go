@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -28,7 +29,7 @@ const (
 )
 
 // nowhere is the standing of a task that is in neither set.
-var nowhere = task.Standing{Due: task.NoScore, Owner: task.NoScore}
+var nowhere = protocol.Standing{Due: protocol.NoScore, Owner: protocol.NoScore}
 
 // mend compares rows with the index and mends the index, by the steps of the package comment. tasks only names the rows,
 // which mend reads. It returns errStillMoving if a task changed during each try.
@@ -97,7 +98,7 @@ func (s *sweep) mendUnlike(ctx context.Context, reason string, rows []task.Task)
 	for i, row := range rows {
 		switch right := s.right(layout, row, seen[i], putIfNowhere); {
 		case right == seen[i]:
-		case seen[i] == nowhere && right.Due != task.NoScore && !s.mayBeUnderWay(row): // a row whose hint is under way may have ended
+		case seen[i] == nowhere && right.Due != protocol.NoScore && !s.mayBeUnderWay(row): // a row whose hint is under way may have ended
 			absent = append(absent, row)
 		default:
 			unlike = append(unlike, row)
@@ -129,7 +130,7 @@ func (s *sweep) fill(ctx context.Context, reason string, absent []task.Task) ([]
 }
 
 // compare reads the index, then the rows, and returns the repairs to make.
-func (s *sweep) compare(ctx context.Context, l task.Layout, tasks []task.Task, want duePolicy) ([]task.Repair, map[task.ID]task.Task, error) {
+func (s *sweep) compare(ctx context.Context, l protocol.Layout, tasks []task.Task, want duePolicy) ([]protocol.Repair, map[task.ID]task.Task, error) {
 	tasks, seen, err := s.index.Standings(ctx, tasks)
 	if err != nil {
 		return nil, nil, err
@@ -138,14 +139,14 @@ func (s *sweep) compare(ctx context.Context, l task.Layout, tasks []task.Task, w
 	if err != nil {
 		return nil, nil, err
 	}
-	var repairs []task.Repair
+	var repairs []protocol.Repair
 	for i, t := range tasks {
 		right := nowhere // for a task that was purged, never committed, or is in another shard or queue than its row
-		if row, found := rows[t.ID]; found && row.Shard == t.Shard && task.SameQueue(row, t) {
+		if row, found := rows[t.ID]; found && row.Shard == t.Shard && protocol.SameQueue(row, t) {
 			right = s.right(l, row, seen[i], want)
 		}
 		if right != seen[i] {
-			repairs = append(repairs, task.Repair{Task: t, Seen: seen[i], Right: right})
+			repairs = append(repairs, protocol.Repair{Task: t, Seen: seen[i], Right: right})
 		}
 	}
 	return repairs, rows, nil
@@ -153,23 +154,23 @@ func (s *sweep) compare(ctx context.Context, l task.Layout, tasks []task.Task, w
 
 // underWayUntil returns the moment up to which the hints of due rows may be under way, so that they may be absent from
 // due.
-func (s *sweep) underWayUntil() time.Time { return s.now().Add(task.MaxLead + publishTime) }
+func (s *sweep) underWayUntil() time.Time { return s.now().Add(protocol.MaxLead + publishTime) }
 
 // mayBeUnderWay reports whether the row's hint may be under way.
 func (s *sweep) mayBeUnderWay(row task.Task) bool { return row.RunAt.Before(s.underWayUntil()) }
 
 // right returns the standing that a row must have.
-func (s *sweep) right(l task.Layout, row task.Task, seen task.Standing, want duePolicy) task.Standing {
-	score := task.ScoreOf(row)
+func (s *sweep) right(l protocol.Layout, row task.Task, seen protocol.Standing, want duePolicy) protocol.Standing {
+	score := protocol.ScoreOf(row)
 	if !l.Keeps(score.RunAt(), s.now()) || want != putAlways && seen == nowhere && s.unfed(l, row) {
 		return nowhere
 	}
 	due := score
-	mayBeAbsent := want == allowAbsent || want == putIfNowhere && seen.Owner != task.NoScore
-	if mayBeAbsent && s.mayBeUnderWay(row) && seen.Due == task.NoScore {
-		due = task.NoScore
+	mayBeAbsent := want == allowAbsent || want == putIfNowhere && seen.Owner != protocol.NoScore
+	if mayBeAbsent && s.mayBeUnderWay(row) && seen.Due == protocol.NoScore {
+		due = protocol.NoScore
 	}
-	return task.Standing{Due: due, Owner: score}
+	return protocol.Standing{Due: due, Owner: score}
 }
 
 // stillMoving returns the tasks to mend once more after a repair: those whose rows have changed since they were read, or
@@ -217,15 +218,15 @@ func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]t
 	if err != nil {
 		return nil, fmt.Errorf("read %d rows: %w", len(tasks), err)
 	}
-	return task.ByID(rows), nil
+	return protocol.ByID(rows), nil
 }
 
 // recordDrift counts repairs that a sweep is about to make, and raises the alarm. An entry beyond the horizon is no drift: the
 // horizon may have changed.
-func (s *sweep) recordDrift(ctx context.Context, reason string, l task.Layout, repairs []task.Repair, rows map[task.ID]task.Task) {
-	s.alarm(ctx, reason, s.metrics.countDrift(slices.DeleteFunc(slices.Clone(repairs), func(rep task.Repair) bool {
+func (s *sweep) recordDrift(ctx context.Context, reason string, l protocol.Layout, repairs []protocol.Repair, rows map[task.ID]task.Task) {
+	s.alarm(ctx, reason, s.metrics.countDrift(slices.DeleteFunc(slices.Clone(repairs), func(rep protocol.Repair) bool {
 		row, found := rows[rep.Task.ID]
-		score := task.ScoreOf(row)
+		score := protocol.ScoreOf(row)
 		beyond := !l.Keeps(score.RunAt(), s.now()) && (rep.Seen.Owner == score || rep.Seen.Due == score)
 		return found && (s.changedLately(row) || beyond) || s.justMoved.has(rep.Task.ID)
 	})))
@@ -233,10 +234,10 @@ func (s *sweep) recordDrift(ctx context.Context, reason string, l task.Layout, r
 
 // recordMissing counts rows that a sweep is about to put, and raises the alarm.
 func (s *sweep) recordMissing(ctx context.Context, reason string, rows []task.Task) {
-	var missing []task.Repair
+	var missing []protocol.Repair
 	for _, row := range rows {
 		if !s.changedLately(row) && !s.justMoved.has(row.ID) {
-			missing = append(missing, task.Repair{Task: row, Seen: nowhere})
+			missing = append(missing, protocol.Repair{Task: row, Seen: nowhere})
 		}
 	}
 	s.alarm(ctx, reason, s.metrics.countDrift(missing))

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 type metrics struct {
@@ -79,7 +79,7 @@ const (
 )
 
 // countDrift counts repairs that a sweep is about to make, and returns their number.
-func (m *metrics) countDrift(repairs []task.Repair) int {
+func (m *metrics) countDrift(repairs []protocol.Repair) int {
 	for _, r := range repairs {
 		direction := driftMoved
 		switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -70,7 +71,7 @@ func TestKindsOfDriftAreBounded(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	m := newMetrics(registry)
 	for i := range 3 * maxKinds {
-		m.countDrift([]task.Repair{{Task: task.Task{Kind: "k" + strconv.Itoa(i%(2*maxKinds))}, Seen: nowhere}})
+		m.countDrift([]protocol.Repair{{Task: task.Task{Kind: "k" + strconv.Itoa(i%(2*maxKinds))}, Seen: nowhere}})
 	}
 	got := drift(t, registry)
 	if len(got) != maxKinds+1 || got["k0 missing"] != 2 || got["other missing"] != maxKinds {

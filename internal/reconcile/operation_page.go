@@ -10,7 +10,9 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -69,7 +71,7 @@ type operationPage struct {
 
 	operation        task.Operation // after the page
 	at               time.Time      // the moment of the changes
-	changes          []task.Change
+	changes          []transition.Change
 	ended, unchanged int
 	newest           map[task.ID]bool // tasks that end, and whose recurrences are locked
 	progress         recurrence.Progress
@@ -97,7 +99,7 @@ func (p *operationPage) steps(ctx context.Context, id task.ID) error {
 	if err := o.Check(); err != nil {
 		return p.refuse(ctx, err)
 	}
-	ids, next, over, err := p.r.store.NextIDs(ctx, p.sql, o, p.scan, o.Room(p.size))
+	ids, next, over, err := p.r.store.NextIDs(ctx, p.sql, o, p.scan, transition.Room(o, p.size))
 	if err != nil {
 		return err
 	}
@@ -127,8 +129,8 @@ func (p *operationPage) refuse(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
-	p.operation = p.operation.Refuse(fmt.Errorf("it can't be read: %w", cause), now)
-	p.note(task.EventPaused, p.operation.Error)
+	p.operation = transition.RefuseOperation(p.operation, fmt.Errorf("it can't be read: %w", cause), now)
+	p.note(protocol.EventPaused, p.operation.Error)
 	if err := p.tx.Record(ctx); err != nil {
 		return err
 	}
@@ -154,15 +156,15 @@ func (p *operationPage) leaveLocked(ctx context.Context, ids []task.ID, locked [
 func (p *operationPage) transit(rows []task.Task) {
 	for _, row := range rows {
 		switch {
-		case p.operation.TooLate(row):
+		case transition.OperationTooLate(p.operation, row):
 			p.ended++
-		case p.operation.Matches(row):
-			changed, err := p.operation.Apply(row, p.at)
+		case transition.OperationMatches(p.operation, row):
+			changed, err := transition.Apply(p.operation, row, p.at)
 			if err != nil { // a time out of bounds
 				p.unchanged++
 				continue
 			}
-			p.changes = append(p.changes, task.Change{Before: row, After: changed})
+			p.changes = append(p.changes, transition.Change{Before: row, After: changed})
 		}
 	}
 }
@@ -207,7 +209,7 @@ func (p *operationPage) lockRecurrences(ctx context.Context) error {
 // leave leaves some of the rows alone, and returns their number.
 func (p *operationPage) leave(these map[task.ID]bool) int {
 	n := len(p.changes)
-	p.changes = slices.DeleteFunc(slices.Clone(p.changes), func(c task.Change) bool { return these[c.After.ID] })
+	p.changes = slices.DeleteFunc(slices.Clone(p.changes), func(c transition.Change) bool { return these[c.After.ID] })
 	n -= len(p.changes)
 	p.unchanged += n
 	return n
@@ -253,10 +255,10 @@ func (p *operationPage) writeAll(ctx context.Context) error {
 }
 
 // write reports whether the server has taken back the statement, and nothing else of the transaction.
-func (p *operationPage) write(ctx context.Context, part []task.Change) (refused bool, err error) {
-	lines, mark := make([]task.Event, len(part)), p.tx.Mark()
+func (p *operationPage) write(ctx context.Context, part []transition.Change) (refused bool, err error) {
+	lines, mark := make([]protocol.Event, len(part)), p.tx.Mark()
 	for i, c := range part {
-		lines[i] = p.operation.Event(c.Before, c.After)
+		lines[i] = transition.OperationEvent(p.operation, c.Before, c.After)
 	}
 	err = p.tx.Save(ctx, part, lines)
 	if errors.Is(err, task.ErrKeyTaken) || errors.Is(err, task.ErrOwnerBlocked) {
@@ -274,9 +276,9 @@ func (p *operationPage) advance(ctx context.Context, next task.ID, over bool, lo
 	o.Changed += int64(len(p.changes))
 	o.Ended += int64(p.ended)
 	o.Unchanged += int64(p.unchanged)
-	if over || o.Room(1) == 0 {
-		*o = o.Done(p.at)
-		p.note(task.EventOver, fmt.Sprintf("%d changed, %d had ended, %d left alone", o.Changed, o.Ended, o.Unchanged))
+	if over || transition.Room(*o, 1) == 0 {
+		*o = transition.EndOperation(*o, p.at)
+		p.note(protocol.EventOver, fmt.Sprintf("%d changed, %d had ended, %d left alone", o.Changed, o.Ended, o.Unchanged))
 		if err := p.tx.Record(ctx); err != nil {
 			return err
 		}
@@ -286,5 +288,5 @@ func (p *operationPage) advance(ctx context.Context, next task.ID, over bool, lo
 
 // note adds a line of the history about the operation, by the daemon.
 func (p *operationPage) note(name, detail string) {
-	p.tx.Note(task.Event{At: p.operation.UpdatedAt, Task: p.operation.ID, Name: name, Detail: detail})
+	p.tx.Note(protocol.Event{At: p.operation.UpdatedAt, Task: p.operation.ID, Name: name, Detail: detail})
 }

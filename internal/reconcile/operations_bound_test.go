@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -15,7 +16,7 @@ func TestOperationWithALimit(t *testing.T) {
 	w := newWorld(t, Config{})
 	first, taken := w.timer(t, "holder", "timer", time.Hour), w.timer(t, "holder", "timer", 2*time.Hour)
 	first.DedupKey, taken.DedupKey = "kbreakfast", "kbreakfast"
-	w.save(t, w.insert(t, first)[0].Discard(errors.New("enough"), first.CreatedAt))
+	w.save(t, transition.Discard(w.insert(t, first)[0], errors.New("enough"), first.CreatedAt))
 	w.put(t, w.insert(t, taken)...)
 	rows := w.timers(t, "timer", 60)
 	w.discard(t, rows, 2) // those of the kind
@@ -23,7 +24,7 @@ func TestOperationWithALimit(t *testing.T) {
 		o := w.operate(t, task.Operation{Verb: task.VerbRetry, Filter: task.Filter{Kind: "timer"}, Rate: 3, Limit: limit})
 		var matching []task.Task
 		for _, row := range w.as(t, rows) {
-			if o.Matches(row) {
+			if transition.OperationMatches(o, row) {
 				matching = append(matching, row)
 			}
 		}

@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -68,11 +70,11 @@ func (d dyingStore) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.
 	return rows, now, d.after(err)
 }
 
-func (d dyingStore) Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error {
+func (d dyingStore) Write(ctx context.Context, q sqlx.ExtContext, changes []transition.Change) error {
 	return d.after(d.hookStore.Write(ctx, q, changes))
 }
 
-func (d dyingStore) Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error {
+func (d dyingStore) Record(ctx context.Context, q sqlx.ExtContext, events []protocol.Event) error {
 	return d.after(d.hookStore.Record(ctx, q, events))
 }
 
@@ -85,12 +87,12 @@ type dyingIndex struct {
 	*death
 }
 
-func (d dyingIndex) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
+func (d dyingIndex) Standings(ctx context.Context, tasks []task.Task) ([]protocol.Standing, error) {
 	seen, err := d.hookIndex.Standings(ctx, tasks)
 	return seen, d.after(err)
 }
 
-func (d dyingIndex) Repair(ctx context.Context, repairs []task.Repair) (int, error) {
+func (d dyingIndex) Repair(ctx context.Context, repairs []protocol.Repair) (int, error) {
 	n, err := d.hookIndex.Repair(ctx, repairs)
 	return n, d.after(err)
 }
@@ -294,8 +296,8 @@ func TestOperationComparesUnderLock(t *testing.T) {
 	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: filter})
 	w.between(func() {
 		w.between(func() { // after NextIDs
-			rows[0] = w.save(t, rows[0].Finish(w.now))
-			moved, err := rows[2].Move(soon, w.now)
+			rows[0] = w.save(t, transition.Finish(rows[0], w.now))
+			moved, err := transition.Move(rows[2], soon, w.now)
 			pipelinetest.Must(t, err)
 			rows[2] = w.save(t, moved)
 			w.put(t, rows[0], rows[2])

@@ -14,8 +14,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -23,7 +25,7 @@ import (
 func (w *world) operate(t testing.TB, o task.Operation) task.Operation {
 	t.Helper()
 	w.now = value(t)(w.rows.Now(t.Context(), nil))
-	o, err := o.Begin("ann@host", w.now)
+	o, err := transition.BeginOperation(o, "ann@host", w.now)
 	pipelinetest.Must(t, err)
 	_, err = w.rows.InsertOperation(t.Context(), w.rows.DB(), o)
 	pipelinetest.Must(t, err)
@@ -38,7 +40,7 @@ func (w *world) become(t testing.TB, id task.ID, s task.OperationState) {
 	defer func() { _ = tx.Rollback() }()
 	o, _, err := w.rows.LockOperation(t.Context(), tx, id)
 	pipelinetest.Must(t, err)
-	o, err = o.Become(s, w.now)
+	o, err = transition.ChangeOperation(o, s, w.now)
 	pipelinetest.Must(t, err)
 	pipelinetest.Must(t, w.rows.SaveOperation(t.Context(), tx, o))
 	pipelinetest.Must(t, tx.Commit())
@@ -95,7 +97,7 @@ func (w *world) discard(t testing.TB, rows []task.Task, nth int) {
 	t.Helper()
 	var dead []task.Task
 	for i := 0; i < len(rows); i += nth {
-		rows[i] = rows[i].Discard(errors.New("enough"), rows[i].CreatedAt.Add(time.Minute))
+		rows[i] = transition.Discard(rows[i], errors.New("enough"), rows[i].CreatedAt.Add(time.Minute))
 		dead = append(dead, rows[i])
 	}
 	pipelinetest.Must(t, worldtest.Save(t.Context(), w.rows.Store, w.rows.DB(), dead...))
@@ -105,9 +107,9 @@ func (w *world) discard(t testing.TB, rows []task.Task, nth int) {
 // as reads the rows as they are now, in the order of the others.
 func (w *world) as(t testing.TB, rows []task.Task) []task.Task {
 	t.Helper()
-	found, err := w.rows.Get(t.Context(), nil, task.IDs(rows))
+	found, err := w.rows.Get(t.Context(), nil, protocol.IDs(rows))
 	pipelinetest.Must(t, err)
-	byID := task.ByID(found)
+	byID := protocol.ByID(found)
 	for i := range rows {
 		found[i] = byID[rows[i].ID]
 	}
@@ -119,9 +121,9 @@ func (w *world) wantOperated(t testing.TB, o task.Operation, rows []task.Task) {
 	t.Helper()
 	for i, row := range w.as(t, rows) {
 		want := rows[i]
-		if o.Matches(want) {
+		if transition.OperationMatches(o, want) {
 			var err error
-			want, err = o.Apply(want, row.UpdatedAt)
+			want, err = transition.Apply(o, want, row.UpdatedAt)
 			pipelinetest.Must(t, err)
 		}
 		if d := cmp.Diff(want, row); d != "" {
@@ -129,7 +131,7 @@ func (w *world) wantOperated(t testing.TB, o task.Operation, rows []task.Task) {
 		}
 		lines, err := w.rows.History(t.Context(), row.ID, 10)
 		pipelinetest.Must(t, err)
-		if changed := o.Matches(rows[i]); changed != (len(lines) == 1) || changed && lines[0].Actor != "ann@host" {
+		if changed := transition.OperationMatches(o, rows[i]); changed != (len(lines) == 1) || changed && lines[0].Actor != "ann@host" {
 			t.Errorf("row %d, matched %v, has the lines %+v", i, changed, lines)
 		}
 	}
@@ -157,7 +159,7 @@ func TestOperationOfEachVerb(t *testing.T) {
 			o := w.operate(t, o)
 			matching := int64(0)
 			for _, row := range rows {
-				if o.Matches(row) {
+				if transition.OperationMatches(o, row) {
 					matching++
 				}
 			}
@@ -170,7 +172,7 @@ func TestOperationOfEachVerb(t *testing.T) {
 				return
 			}
 			for _, row := range rows { // the entry of the old queue
-				if o.Matches(row) {
+				if transition.OperationMatches(o, row) {
 					w.wantStanding(t, "the old queue", row, nowhere)
 				}
 			}
@@ -221,9 +223,9 @@ func TestOperationMeetsChangedRows(t *testing.T) {
 	filter := task.Filter{Kind: "timer", DueBefore: soon}
 	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: filter})
 	at := w.now.Add(time.Millisecond)
-	rows[0] = w.save(t, rows[0].Finish(at))
-	rows[2] = w.save(t, rows[2].Discard(errors.New("enough"), at))
-	moved, err := rows[4].Move(soon, at)
+	rows[0] = w.save(t, transition.Finish(rows[0], at))
+	rows[2] = w.save(t, transition.Discard(rows[2], errors.New("enough"), at))
+	moved, err := transition.Move(rows[4], soon, at)
 	pipelinetest.Must(t, err)
 	rows[4] = w.save(t, moved)
 	late := w.timer(t, "ann", "timer", time.Hour)
@@ -291,7 +293,7 @@ func TestOperationMeetsTakenKeys(t *testing.T) {
 	w.discard(t, rows, 2) // those of the kind
 	first, taken := w.timer(t, "holder", "timer", time.Hour), w.timer(t, "holder", "timer", 2*time.Hour)
 	first.DedupKey, taken.DedupKey = "kbreakfast", "kbreakfast"
-	dead := w.save(t, w.insert(t, first)[0].Discard(errors.New("enough"), first.CreatedAt))
+	dead := w.save(t, transition.Discard(w.insert(t, first)[0], errors.New("enough"), first.CreatedAt))
 	w.put(t, w.insert(t, taken)...)
 	o := w.operate(t, task.Operation{Verb: task.VerbRetry, Filter: task.Filter{Kind: "timer"}})
 	if done := w.finish(t, o.ID); done.Changed != 125 || done.Unchanged != 1 || done.Looked != 126 {

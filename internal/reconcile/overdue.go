@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -137,7 +138,7 @@ func (s *sweep) mendMisplaced(ctx context.Context, rows []task.Task) (missing []
 	}
 	var wrong []task.Task
 	for i, row := range rows {
-		if seen[i].Due == task.NoScore {
+		if seen[i].Due == protocol.NoScore {
 			missing = append(missing, row)
 		}
 		if s.right(layout, row, seen[i], allowAbsent) != seen[i] {
@@ -187,7 +188,7 @@ func (o *overdue) put(ctx context.Context, s *sweep, rows []task.Task, l *lap, c
 
 // lookedAt returns when a row was last looked at before this pass, as far as is known.
 func (o *overdue) lookedAt(row task.Task, l *lap) time.Time {
-	at := task.Cursor{At: row.RunAt, ID: row.ID}
+	at := protocol.Cursor{At: row.RunAt, ID: row.ID}
 	last := later(o.newest.lookedAt(at), o.older.lookedAt(at))
 	if last.IsZero() {
 		return l.before
@@ -229,7 +230,7 @@ func (t overdueCheck) mustPut(row task.Task, b Backlog) (must, lost bool) {
 	if _, paused := t.paused[row.Queue]; paused {
 		return false, false
 	}
-	since, key := t.dueSince(row), task.RouteKey(row.Owner, task.ScoreOf(row))
+	since, key := t.dueSince(row), protocol.RouteKey(row.Owner, protocol.ScoreOf(row))
 	age := t.now.Sub(since)
 	explained := b != nil && b.Explains(key, since.Add(t.grace))
 	if explained && age < maxExplainedAge {

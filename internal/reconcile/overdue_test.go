@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -83,7 +84,7 @@ func TestWorkersStoppedForThreeMinutesRepeatFewHints(t *testing.T) {
 		seen, err := w.sets.Standings(t.Context(), rows)
 		pipelinetest.Must(t, err)
 		for i, s := range seen {
-			if s.Due != task.NoScore {
+			if s.Due != protocol.NoScore {
 				w.publish(t, rows[i])
 				hints++
 			}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // sweeps are the passes that compare rows and entries. A pass is in the file of its name, which is also the name of its loop in
@@ -108,7 +108,7 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 			return loop.Result{Next: yieldInterval}, nil
 		}
 		res, sleep, err := r.runOnce(ctx, p, epoch, term)
-		failed, partial := task.FailedShards(err)
+		failed, partial := protocol.FailedShards(err)
 		switch {
 		case err == nil:
 			succeeded()

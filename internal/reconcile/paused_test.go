@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 func TestHistoryIsPurgedWithTheRows(t *testing.T) {
@@ -13,7 +13,7 @@ func TestHistoryIsPurgedWithTheRows(t *testing.T) {
 	w := newWorld(t, Config{})
 	row := w.insert(t, pending("ann", time.Hour))[0]
 	for i, age := range []time.Duration{169 * time.Hour, 167 * time.Hour} {
-		pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []task.Event{{At: base.Add(-age), Task: row.ID, Detail: string(rune('a' + i))}}))
+		pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []protocol.Event{{At: base.Add(-age), Task: row.ID, Detail: string(rune('a' + i))}}))
 	}
 	w.run(t, (&purge{r: w.Reconciler}).pass)
 	left, err := w.rows.History(t.Context(), row.ID, 10)

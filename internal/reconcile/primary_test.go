@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -47,7 +48,7 @@ func TestOldPrimaryRepairsNothing(t *testing.T) {
 		func() error { _, err := w.try(t.Context(), w.auditRows().pass); return err },
 		func() error { _, err := w.try(t.Context(), w.auditIndex().pass); return err },
 		func() error {
-			return w.compensate(t.Context(), []task.Compensation{{IDs: []task.ID{rows[0].ID, made.ID}}})
+			return w.compensate(t.Context(), []protocol.Compensation{{IDs: []task.ID{rows[0].ID, made.ID}}})
 		},
 	} {
 		if err := pass(); err == nil || !w.rows.Unavailable(err) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // A term makes progress while MySQL and Redis answer it: a daemon that has lost one of them must make way for one that has
@@ -16,7 +16,7 @@ import (
 
 const answerInterval = time.Second // between two looks during a long run
 
-// markers reads the layout from MySQL and the shards' markers from Redis. A task.ShardsError names the shards that did not
+// markers reads the layout from MySQL and the shards' markers from Redis. A protocol.ShardsError names the shards that did not
 // answer, if others did.
 func (r *Reconciler) markers(ctx context.Context) (marked []bool, err error) {
 	layout, err := r.cfg.Layout(ctx)
@@ -24,7 +24,7 @@ func (r *Reconciler) markers(ctx context.Context) (marked []bool, err error) {
 		return nil, fmt.Errorf("read the number of shards: %w", err)
 	}
 	marked, err = r.index.Marked(ctx, layout.Polled())
-	failed, partial := task.FailedShards(err)
+	failed, partial := protocol.FailedShards(err)
 	switch {
 	case err == nil, partial && len(failed) < len(marked):
 		return marked, err
@@ -51,7 +51,7 @@ func (r *Reconciler) progressWhileAnswered(ctx context.Context, term Term) (stop
 
 // reportProgress reports progress unless err says more than that some shards failed.
 func reportProgress(term Term, err error) {
-	if _, partial := task.FailedShards(err); err == nil || partial {
+	if _, partial := protocol.FailedShards(err); err == nil || partial {
 		term.Progress()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -66,7 +67,7 @@ type failing struct {
 func (f failing) Marked(ctx context.Context, n int) ([]bool, error) {
 	marked, err := f.Index.Marked(ctx, n)
 	if len(f.shards) > 0 {
-		err = errors.Join(err, &task.ShardsError{Shards: f.shards})
+		err = errors.Join(err, &protocol.ShardsError{Shards: f.shards})
 	}
 	return marked, err
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -67,7 +68,7 @@ func (c *chaos) actions() map[string]func(*rapid.T) {
 			c.change(r, func(one task.Task) task.Task { return w.cancelled(c.t, one) })
 		},
 		"finish": func(r *rapid.T) {
-			c.change(r, func(one task.Task) task.Task { return one.Finish(w.now) })
+			c.change(r, func(one task.Task) task.Task { return transition.Finish(one, w.now) })
 		},
 		"late put": func(*rapid.T) {
 			if len(c.late) > 0 {

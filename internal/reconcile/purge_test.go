@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -47,7 +48,9 @@ func TestPurgesFailAlone(t *testing.T) {
 		}
 	}
 	id := task.NewID()
-	old := func() task.Event { return task.Event{At: w.now.Add(-2 * time.Hour), Task: id, Name: task.EventMoved} }
+	old := func() protocol.Event {
+		return protocol.Event{At: w.now.Add(-2 * time.Hour), Task: id, Name: protocol.EventMoved}
+	}
 	lines := func() int {
 		t.Helper()
 		events, err := w.rows.History(t.Context(), id, 10)
@@ -60,7 +63,7 @@ func TestPurgesFailAlone(t *testing.T) {
 
 	tasks = refused
 	w.now = base.Add(3 * time.Hour)
-	pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []task.Event{old()}))
+	pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []protocol.Event{old()}))
 	fails()
 	if n := lines(); n != 0 {
 		t.Errorf("%d old lines of the history are left while the purge of tasks fails", n)
@@ -70,7 +73,7 @@ func TestPurgesFailAlone(t *testing.T) {
 	}
 
 	tasks, history = nil, refused
-	pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []task.Event{old()}))
+	pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []protocol.Event{old()}))
 	fails()
 	if w.left(t, []task.Task{row}) != 0 || lines() != 1 {
 		t.Error("a finished task is left while the purge of the history fails, or that did not fail")

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -159,10 +160,10 @@ func (b *rebuild) scan(ctx context.Context, s *sweep, tokens map[int]string) (in
 // lost reads pages of the pending rows of the missing shards up to the horizon. Rows that come within it during the scan are the
 // lookahead's.
 func (s *sweep) lost(tokens map[int]string) readPage {
-	return func(ctx context.Context, after task.Cursor) ([]task.Task, task.Cursor, error) {
+	return func(ctx context.Context, after protocol.Cursor) ([]task.Task, protocol.Cursor, error) {
 		layout, err := s.layoutFor(ctx, "rebuilt") // a horizon may be set during the scan
 		if err != nil {
-			return nil, task.Cursor{}, err
+			return nil, protocol.Cursor{}, err
 		}
 		rows, next, err := s.pending(time.Time{}, horizonEnd(layout, s.now), scanPage)(ctx, after)
 		return slices.DeleteFunc(rows, func(row task.Task) bool { return tokens[row.Shard] == "" }), next, err

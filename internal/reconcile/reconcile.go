@@ -13,6 +13,7 @@ import (
 
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -27,8 +28,8 @@ type Store interface {
 	Floor(ctx context.Context) (time.Time, error)
 	// PendingExcept reads pending rows due in [from, to), by (run_at, id), but for the rows of some queues. It looks at limit rows
 	// and returns where the next page begins; zero after the last page.
-	PendingExcept(ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int) ([]task.Task, task.Cursor, error)
-	Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
+	PendingExcept(ctx context.Context, except []string, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, protocol.Cursor, error)
+	Changed(ctx context.Context, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, error)
 	// Purge deletes up to limit finished rows, and reports whether there may be more.
 	Purge(ctx context.Context, before time.Time, limit int) (n int, more bool, err error)
 	// Purged returns up to where the purges have come.
@@ -39,25 +40,25 @@ type Store interface {
 	Paused(ctx context.Context) (map[string]time.Time, error)
 	// RecentLayout returns the layout as it was some seconds ago at most. That is enough to find misplaced rows: Rehome moves none
 	// if the layout has changed since.
-	RecentLayout(ctx context.Context) (task.Layout, error)
+	RecentLayout(ctx context.Context) (protocol.Layout, error)
 	// DeadPage reads dead rows, by (run_at, id).
-	DeadPage(ctx context.Context, after task.Cursor, limit int) ([]task.Task, error)
+	DeadPage(ctx context.Context, after protocol.Cursor, limit int) ([]task.Task, error)
 	// Rehome moves those of the rows that are misplaced by the layout to their owners' places, and returns them with their new
-	// shards. It leaves rows that a transaction holds. It returns task.ErrLayoutChanged if the layout has changed.
-	Rehome(ctx context.Context, l task.Layout, ids []task.ID) ([]task.Task, error)
+	// shards. It leaves rows that a transaction holds. It returns protocol.ErrLayoutChanged if the layout has changed.
+	Rehome(ctx context.Context, l protocol.Layout, ids []task.ID) ([]task.Task, error)
 	// CountPlaced counts the rows that Rehome may be about: pending and dead ones. SetToMove records how many will move.
 	CountPlaced(ctx context.Context) (int64, error)
-	SetToMove(ctx context.Context, l task.Layout, n int64) error
-	// EndChange ends the layout's change, with a line of the history; task.ErrLayoutChanged if the layout has changed.
-	EndChange(ctx context.Context, l task.Layout, line task.Event) error
+	SetToMove(ctx context.Context, l protocol.Layout, n int64) error
+	// EndChange ends the layout's change, with a line of the history; protocol.ErrLayoutChanged if the layout has changed.
+	EndChange(ctx context.Context, l protocol.Layout, line protocol.Event) error
 	// ShardsChanged returns when a change of the number of shards last began or ended, by the newest lines of the history; zero
 	// if these don't say.
 	ShardsChanged(ctx context.Context) (time.Time, error)
 	// SetHorizon changes the layout's horizon and whether the index is partial, with a line of the history;
-	// task.ErrLayoutChanged if they are no longer as l says.
-	SetHorizon(ctx context.Context, l task.Layout, horizon time.Duration, partial bool, line task.Event) error
+	// protocol.ErrLayoutChanged if they are no longer as l says.
+	SetHorizon(ctx context.Context, l protocol.Layout, horizon time.Duration, partial bool, line protocol.Event) error
 	// DueRecurrences reads a page of the active recurrences whose newest task was to be due before the moment, by (due_at, id).
-	DueRecurrences(ctx context.Context, before time.Time, after task.Cursor, limit int) ([]task.Recurrence, error)
+	DueRecurrences(ctx context.Context, before time.Time, after protocol.Cursor, limit int) ([]task.Recurrence, error)
 	// PurgeRecurrences is PurgeHistory for recurrences that were stopped.
 	PurgeRecurrences(ctx context.Context, before time.Time, limit int) (int, error)
 	// LeftOfBlocked reads, by name, the owners after this one that were blocked at the moment or later, and have tasks or recurrences.
@@ -71,29 +72,29 @@ type Store interface {
 
 // Index is what the passes need of Redis.
 type Index interface {
-	Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error)
-	Repair(ctx context.Context, repairs []task.Repair) (changed int, err error)
+	Standings(ctx context.Context, tasks []task.Task) ([]protocol.Standing, error)
+	Repair(ctx context.Context, repairs []protocol.Repair) (changed int, err error)
 	// Fill puts tasks that are in neither set, and returns those whose entries differ.
 	Fill(ctx context.Context, tasks []task.Task) (otherwise []task.Task, err error)
 	Marked(ctx context.Context, shards int) ([]bool, error)
 	BeginRebuild(ctx context.Context, shard int) (token string, err error)
 	EndRebuild(ctx context.Context, shard int, token string) (bool, error)
-	ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
-	ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
-	Remove(ctx context.Context, shard int, e task.Entry) (bool, error)
+	ScanDue(ctx context.Context, shard int, cursor protocol.ScanCursor, count int64) ([]protocol.Entry, protocol.ScanCursor, error)
+	ScanOwners(ctx context.Context, shard int, cursor protocol.ScanCursor, count int64) ([]protocol.Entry, protocol.ScanCursor, error)
+	Remove(ctx context.Context, shard int, e protocol.Entry) (bool, error)
 	Identity(ctx context.Context) (string, error)
 }
 
 // Stream is what the passes need of Kafka.
 type Stream interface {
 	// Compensations delivers messages until ctx is done. A batch counts as read only after fn returned nil.
-	Compensations(ctx context.Context, fn func(ctx context.Context, batch []task.Compensation) error) error
+	Compensations(ctx context.Context, fn func(ctx context.Context, batch []protocol.Compensation) error) error
 	// Backlog returns what the workers of a queue have not read yet.
 	Backlog(ctx context.Context, queue string) (Backlog, error)
 }
 
 // Backlog is one queue's unread hints at one moment. Explains and Clear answer false if the backlog is not known. An
-// owner here is a key of task.RouteKey. Backlog is an alias of an unnamed interface, so that package stream implements
+// owner here is a key of protocol.RouteKey. Backlog is an alias of an unnamed interface, so that package stream implements
 // it without importing this package.
 type Backlog = interface {
 	// Explains reports whether the first unread hint of the owner's partition was appended at or before the moment.
@@ -121,7 +122,7 @@ type Config struct {
 	AuditRate int           // rows, and members, compared a second once drift was found; default 8000
 	Settle    time.Duration // from a change of the layout until all processes know it; default 10 s
 	Horizon   time.Duration // how far ahead tasks stand in the index; 0: all do
-	Layout    func(ctx context.Context) (task.Layout, error)
+	Layout    func(ctx context.Context) (protocol.Layout, error)
 	Hooks     *ledger.Hooks // see what a transaction did; nil: none
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer

@@ -14,6 +14,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -101,7 +102,7 @@ func (d downStore) Entries(ctx context.Context, ids []task.ID) ([]task.Task, err
 func TestRequestWakesTheRebuildOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{Rebuild: []int{0}}, {Rebuild: []int{1, 2}}}))
+	pipelinetest.Must(t, w.compensate(t.Context(), []protocol.Compensation{{Rebuild: []int{0}}, {Rebuild: []int{1, 2}}}))
 	if got := len(w.wake); got != 1 {
 		t.Errorf("got %d wake-ups, want 1 for all requests", got)
 	}
@@ -167,7 +168,7 @@ func TestPurgeWaitsForTheLastComparison(t *testing.T) {
 
 func (w *world) left(t testing.TB, tasks []task.Task) int {
 	t.Helper()
-	rows, err := w.rows.Get(t.Context(), nil, task.IDs(tasks))
+	rows, err := w.rows.Get(t.Context(), nil, protocol.IDs(tasks))
 	pipelinetest.Must(t, err)
 	return len(rows)
 }

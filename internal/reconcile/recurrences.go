@@ -8,6 +8,7 @@ import (
 
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -20,7 +21,7 @@ const mendAtOnce = 100
 // without a word, whatever becomes of its task.
 type recurrences struct {
 	r     *Reconciler
-	after task.Cursor
+	after protocol.Cursor
 }
 
 func (s *recurrences) pass(ctx context.Context, now clock) (loop.Result, error) {
@@ -37,9 +38,9 @@ func (s *recurrences) pass(ctx context.Context, now clock) (loop.Result, error) 
 			return loop.Result{}, err
 		}
 	}
-	if s.after = (task.Cursor{}); len(rows) == page {
+	if s.after = (protocol.Cursor{}); len(rows) == page {
 		last := rows[page-1]
-		s.after = task.Cursor{At: last.DueAt, ID: last.ID}
+		s.after = protocol.Cursor{At: last.DueAt, ID: last.ID}
 	}
 	return loop.Result{More: len(rows) == page}, nil
 }
@@ -84,7 +85,7 @@ func (s *recurrences) lose(ctx context.Context, q sqlx.ExtContext, lost *recurre
 		if err != nil {
 			return err
 		}
-		rows = task.ByID(locked)
+		rows = protocol.ByID(locked)
 	}
 	for _, r := range part {
 		if row, found := rows[r.Newest]; !found || row.State != task.Pending {

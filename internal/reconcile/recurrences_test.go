@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -59,7 +60,7 @@ func (w *world) manyRecur(t testing.TB, n int, due time.Time) {
 		spec := task.NewKind[int]("pet.meal_finished").Recurring(fmt.Sprint("owner ", i), 1)
 		r, err := spec.Recurrence("meals", recur.Every(time.Hour), recur.Policy{}, due.Add(-time.Hour))
 		pipelinetest.Must(t, err)
-		r, ticks[i] = r.Begin(due.Add(-time.Hour))
+		r, ticks[i] = transition.BeginRecurrence(r, due.Add(-time.Hour))
 		r.DueAt, ticks[i].DueAt, ticks[i].RunAt = due, due, due
 		pipelinetest.Must(t, w.rows.InsertRecurrence(t.Context(), tx, r))
 	}

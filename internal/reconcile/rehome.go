@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -43,14 +44,14 @@ const auditAfter = 24 * time.Hour
 // Rows that come later all the same, of a long transaction or of another program that knows an old number, are moved by the
 // sweeps that meet them: see rehomeMisplaced.
 type rehome struct {
-	layout   task.Layout // of the change that is going on
-	since    time.Time   // when this term first saw the change
-	rows     walk        // of the lap
-	dead     bool        // the lap has come to the dead rows
-	dirty    bool        // the lap has found misplaced rows, or could not look everywhere
-	last     bool        // this is the last lap, unless it finds something
-	lastFrom time.Time   // before this moment the last lap does not begin
-	looked   bool        // this term has looked whether a change has just ended
+	layout   protocol.Layout // of the change that is going on
+	since    time.Time       // when this term first saw the change
+	rows     walk            // of the lap
+	dead     bool            // the lap has come to the dead rows
+	dirty    bool            // the lap has found misplaced rows, or could not look everywhere
+	last     bool            // this is the last lap, unless it finds something
+	lastFrom time.Time       // before this moment the last lap does not begin
+	looked   bool            // this term has looked whether a change has just ended
 }
 
 func (m *rehome) pass(ctx context.Context, s *sweep) (loop.Result, error) {
@@ -83,7 +84,7 @@ func (m *rehome) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 	began := time.Now()
 	over, err := m.pages(ctx, s, busy)
 	switch {
-	case errors.Is(err, task.ErrLayoutChanged):
+	case errors.Is(err, protocol.ErrLayoutChanged):
 		return loop.Result{More: true}, nil
 	case err != nil || over || s.index.err() != nil:
 		return loop.Result{}, err
@@ -114,7 +115,7 @@ func (m *rehome) auditEnded(ctx context.Context, s *sweep) error {
 // over has everything audited after the end of the change: entries may be left in old places.
 func (m *rehome) over(ctx context.Context, s *sweep) {
 	s.cfg.Logger.InfoContext(ctx, "shards changed", "from", m.layout.ShardsFrom, "n", m.layout.Shards)
-	m.layout = task.Layout{}
+	m.layout = protocol.Layout{}
 	s.metrics.toRehome.Set(0)
 	s.auditAll()
 }
@@ -136,9 +137,9 @@ func (m *rehome) pages(ctx context.Context, s *sweep, busy bool) (over bool, err
 	}
 	read := s.pending(time.Time{}, farFuture, size)
 	if m.dead {
-		read = func(ctx context.Context, after task.Cursor) (rows []task.Task, next task.Cursor, err error) {
+		read = func(ctx context.Context, after protocol.Cursor) (rows []task.Task, next protocol.Cursor, err error) {
 			if rows, err = s.store.DeadPage(ctx, after, size); len(rows) == size {
-				next = task.Cursor{At: rows[size-1].RunAt, ID: rows[size-1].ID}
+				next = protocol.Cursor{At: rows[size-1].RunAt, ID: rows[size-1].ID}
 			}
 			return rows, next, err
 		}
@@ -195,8 +196,8 @@ func (m *rehome) endLap(ctx context.Context, s *sweep) error {
 		return nil
 	}
 	m.last = false // in case the change can't be ended
-	line := task.Event{
-		At: s.now(), Name: task.EventShards, Actor: s.cfg.Name,
+	line := protocol.Event{
+		At: s.now(), Name: protocol.EventShards, Actor: s.cfg.Name,
 		Detail: fmt.Sprintf("%d to %d: over", m.layout.ShardsFrom, m.layout.Shards),
 	}
 	if err := s.store.EndChange(ctx, m.layout, line); err != nil {
@@ -218,13 +219,13 @@ func (m *rehome) endLap(ctx context.Context, s *sweep) error {
 //
 // A daemon that dies after step 2 leaves rows without entries: the lookahead puts them before they are due, the last lap in any
 // case. One that dies after step 3 leaves extra entries: an extra hint is harmless, and no list is read there.
-func (s *sweep) rehomeRows(ctx context.Context, l task.Layout, rows []task.Task) ([]task.Task, error) {
+func (s *sweep) rehomeRows(ctx context.Context, l protocol.Layout, rows []task.Task) ([]task.Task, error) {
 	rows, seen, err := s.index.Standings(ctx, rows)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
 	ids := make([]task.ID, len(rows))
-	before, from := map[task.ID]task.Standing{}, map[task.ID]int{}
+	before, from := map[task.ID]protocol.Standing{}, map[task.ID]int{}
 	for i, row := range rows {
 		ids[i], before[row.ID], from[row.ID] = row.ID, seen[i], row.Shard
 	}
@@ -251,12 +252,12 @@ func (s *sweep) rehomeRows(ctx context.Context, l task.Layout, rows []task.Task)
 }
 
 // putRehomed puts rows into their new places, but for those beyond the horizon.
-func (s *sweep) putRehomed(ctx context.Context, l task.Layout, rows []task.Task, before map[task.ID]task.Standing) error {
+func (s *sweep) putRehomed(ctx context.Context, l protocol.Layout, rows []task.Task, before map[task.ID]protocol.Standing) error {
 	var absent, sent []task.Task // sent: the hint may be under way
 	for _, row := range rows {
 		switch seen := before[row.ID]; {
 		case seen == nowhere && s.unfed(l, row):
-		case seen.Due == task.NoScore && seen.Owner != task.NoScore && s.mayBeUnderWay(row):
+		case seen.Due == protocol.NoScore && seen.Owner != protocol.NoScore && s.mayBeUnderWay(row):
 			sent = append(sent, row)
 		default:
 			absent = append(absent, row)
@@ -276,13 +277,13 @@ func (s *sweep) putRehomed(ctx context.Context, l task.Layout, rows []task.Task,
 // rehomeMisplaced moves misplaced rows that a sweep has met, unless the number of shards is changing: then it is the pass's work.
 // A transaction that was open for long, and a program that knows an old number of shards, insert such rows at any time.
 // rehomeMisplaced returns the rows that it has not moved.
-func (s *sweep) rehomeMisplaced(ctx context.Context, l task.Layout, rows []task.Task) ([]task.Task, error) {
+func (s *sweep) rehomeMisplaced(ctx context.Context, l protocol.Layout, rows []task.Task) ([]task.Task, error) {
 	if l.Changing() || !slices.ContainsFunc(rows, l.Misplaced) {
 		return rows, nil
 	}
 	misplaced := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { return !l.Misplaced(row) })
 	rehomed, err := s.rehomeRows(ctx, l, misplaced)
-	if errors.Is(err, task.ErrLayoutChanged) {
+	if errors.Is(err, protocol.ErrLayoutChanged) {
 		return rows, nil
 	}
 	moved := map[task.ID]bool{}

@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // layout reads the layout, so that the passes know it too.
-func (w *world) layout(t testing.TB) task.Layout {
+func (w *world) layout(t testing.TB) protocol.Layout {
 	t.Helper()
 	l, err := w.rows.Layout(t.Context())
 	pipelinetest.Must(t, err)
@@ -47,7 +49,7 @@ func (w *world) moveAll(t testing.TB, m *rehome) {
 func (w *world) wantPlaced(t testing.TB, rows []task.Task) {
 	t.Helper()
 	l := w.layout(t)
-	now, err := w.rows.Get(t.Context(), nil, task.IDs(rows))
+	now, err := w.rows.Get(t.Context(), nil, protocol.IDs(rows))
 	pipelinetest.Must(t, err)
 	versions := map[task.ID]int64{}
 	for _, row := range rows {
@@ -74,7 +76,7 @@ func (w *world) population(t testing.TB, n int) []task.Task {
 	for i := range rows {
 		switch i % 20 {
 		case 0:
-			dead := rows[i].Discard(errors.New("enough"), w.now)
+			dead := transition.Discard(rows[i], errors.New("enough"), w.now)
 			rows[i] = w.save(t, dead)
 		case 1:
 			rows[i] = w.save(t, w.cancelled(t, rows[i]))
@@ -149,12 +151,12 @@ type killedStore struct {
 	k *killer
 }
 
-func (s killedStore) Rehome(ctx context.Context, l task.Layout, ids []task.ID) (rows []task.Task, err error) {
+func (s killedStore) Rehome(ctx context.Context, l protocol.Layout, ids []task.ID) (rows []task.Task, err error) {
 	err = s.k.call(func() error { rows, err = s.Store.Rehome(ctx, l, ids); return err })
 	return rows, err
 }
 
-func (s killedStore) EndChange(ctx context.Context, l task.Layout, line task.Event) error {
+func (s killedStore) EndChange(ctx context.Context, l protocol.Layout, line protocol.Event) error {
 	return s.k.call(func() error { return s.Store.EndChange(ctx, l, line) })
 }
 
@@ -168,7 +170,7 @@ func (x killedIndex) Fill(ctx context.Context, tasks []task.Task) (other []task.
 	return other, err
 }
 
-func (x killedIndex) Repair(ctx context.Context, repairs []task.Repair) (n int, err error) {
+func (x killedIndex) Repair(ctx context.Context, repairs []protocol.Repair) (n int, err error) {
 	err = x.k.call(func() error { n, err = x.Index.Repair(ctx, repairs); return err })
 	return n, err
 }
@@ -305,11 +307,11 @@ func TestStaleInsertIsMet(t *testing.T) {
 	} {
 		stale := pending("stale of "+name, w.now.Sub(base)+30*time.Second)
 		stale.UpdatedAt = w.now.Add(-2 * time.Second)
-		for i := 0; task.Shard(stale.Owner, 16) == task.Shard(stale.Owner, shards); i++ {
+		for i := 0; protocol.Shard(stale.Owner, 16) == protocol.Shard(stale.Owner, shards); i++ {
 			stale.Owner = fmt.Sprint(name, i)
 		}
 		stale = w.insert(t, stale)[0]
-		old := task.Shard(stale.Owner, shards)
+		old := protocol.Shard(stale.Owner, shards)
 		_, err := w.rows.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET shard = ? WHERE id = ?", old, stale.ID[:])
 		pipelinetest.Must(t, err)
 		stale.Shard = old
@@ -372,8 +374,8 @@ type countedStore struct {
 }
 
 func (s countedStore) PendingExcept(
-	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
-) ([]task.Task, task.Cursor, error) {
+	ctx context.Context, except []string, from, to time.Time, after protocol.Cursor, limit int,
+) ([]task.Task, protocol.Cursor, error) {
 	*s.pages++
 	return s.Store.PendingExcept(ctx, except, from, to, after, limit)
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -22,7 +23,7 @@ type reachable struct {
 
 // skip records the shards in which a call failed. It returns the error of a call that failed as a whole.
 func (x *reachable) skip(err error) error {
-	failed, partial := task.FailedShards(err)
+	failed, partial := protocol.FailedShards(err)
 	if !partial {
 		return err
 	}
@@ -64,14 +65,14 @@ func (x *reachable) err() error {
 	if len(x.failed) == 0 {
 		return nil
 	}
-	return &task.ShardsError{Shards: maps.Clone(x.failed)}
+	return &protocol.ShardsError{Shards: maps.Clone(x.failed)}
 }
 
 // Standings returns the tasks that it has reached, and their standings.
-func (x *reachable) Standings(ctx context.Context, tasks []task.Task) (reached []task.Task, seen []task.Standing, err error) {
+func (x *reachable) Standings(ctx context.Context, tasks []task.Task) (reached []task.Task, seen []protocol.Standing, err error) {
 	tasks = x.without(tasks)
 	all, err := x.Index.Standings(ctx, tasks)
-	failed, _ := task.FailedShards(err)
+	failed, _ := protocol.FailedShards(err)
 	if err := x.skip(err); err != nil {
 		return nil, nil, fmt.Errorf("read %d standings: %w", len(tasks), err)
 	}
@@ -84,10 +85,10 @@ func (x *reachable) Standings(ctx context.Context, tasks []task.Task) (reached [
 }
 
 // Repair returns the tasks that it has reached, and how many of them it has changed.
-func (x *reachable) Repair(ctx context.Context, repairs []task.Repair) (reached []task.Task, changed int, err error) {
-	repairs = slices.DeleteFunc(repairs, func(rep task.Repair) bool { return x.skips(rep.Task.Shard) })
+func (x *reachable) Repair(ctx context.Context, repairs []protocol.Repair) (reached []task.Task, changed int, err error) {
+	repairs = slices.DeleteFunc(repairs, func(rep protocol.Repair) bool { return x.skips(rep.Task.Shard) })
 	changed, err = x.Index.Repair(ctx, repairs)
-	failed, _ := task.FailedShards(err)
+	failed, _ := protocol.FailedShards(err)
 	if err := x.skip(err); err != nil {
 		return nil, changed, fmt.Errorf("repair %d entries: %w", len(repairs), err)
 	}
@@ -101,7 +102,7 @@ func (x *reachable) Repair(ctx context.Context, repairs []task.Repair) (reached 
 func (x *reachable) Fill(ctx context.Context, tasks []task.Task) (reached, otherwise []task.Task, err error) {
 	tasks = x.without(tasks)
 	otherwise, err = x.Index.Fill(ctx, tasks)
-	failed, _ := task.FailedShards(err)
+	failed, _ := protocol.FailedShards(err)
 	if err := x.skip(err); err != nil {
 		return nil, nil, fmt.Errorf("fill %d entries: %w", len(tasks), err)
 	}

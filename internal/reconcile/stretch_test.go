@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -33,8 +34,8 @@ type reader struct {
 }
 
 func (r *reader) PendingExcept(
-	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
-) ([]task.Task, task.Cursor, error) {
+	ctx context.Context, except []string, from, to time.Time, after protocol.Cursor, limit int,
+) ([]task.Task, protocol.Cursor, error) {
 	rows, next, err := r.Store.PendingExcept(ctx, except, from, to, after, limit)
 	for _, row := range rows {
 		r.rows[row.Queue]++
@@ -136,9 +137,9 @@ func TestTurnsAreKeptOverLongLaps(t *testing.T) {
 	puts := 0
 	for ; w.now.Before(base.Add(240 * time.Second)); w.now = w.now.Add(sec(10)) {
 		w.run(t, o.pass)
-		if w.standing(t, row).Due != task.NoScore {
+		if w.standing(t, row).Due != protocol.NoScore {
 			puts++
-			_, err := worldtest.Acknowledge(t.Context(), w.sets, row.Shard, 1, []task.Entry{w.entry(t, row)})
+			_, err := worldtest.Acknowledge(t.Context(), w.sets, row.Shard, 1, []protocol.Entry{w.entry(t, row)})
 			pipelinetest.Must(t, err)
 		}
 	}

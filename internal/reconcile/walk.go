@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -12,13 +13,13 @@ const maxFailedPages = 8
 
 // walk is a way through rows in their order, page by page. It keeps its place from one pass to the next.
 type walk struct {
-	after task.Cursor // the last row of the page before; zero at the beginning
+	after protocol.Cursor // the last row of the page before; zero at the beginning
 }
 
-func (w *walk) underWay() bool { return w.after != task.Cursor{} }
+func (w *walk) underWay() bool { return w.after != protocol.Cursor{} }
 
 // readPage reads the rows behind a cursor, in order, and returns where the next page begins; zero after the last page.
-type readPage func(ctx context.Context, after task.Cursor) (rows []task.Task, next task.Cursor, err error)
+type readPage func(ctx context.Context, after protocol.Cursor) (rows []task.Task, next protocol.Cursor, err error)
 
 // pages hands page after page to do, until it has done enough of them; nil: until the end. It reports whether it has come to the
 // end: then the next walk begins anew. If do fails, the walk stays before the page. Between two pages it waits as the sweep says.
@@ -58,9 +59,9 @@ func upTo(n int) func(pages int) bool { return func(pages int) bool { return pag
 
 // pending reads pages of the pending rows that are due in [from, to), but for those of some queues.
 func (s *sweep) pending(from, to time.Time, limit int, except ...string) readPage {
-	return func(ctx context.Context, after task.Cursor) ([]task.Task, task.Cursor, error) {
+	return func(ctx context.Context, after protocol.Cursor) ([]task.Task, protocol.Cursor, error) {
 		rows, next, err := s.store.PendingExcept(ctx, except, from, to, after, limit)
-		if next != (task.Cursor{}) {
+		if next != (protocol.Cursor{}) {
 			s.looked += limit - len(rows) // those of the other queues
 		}
 		return rows, next, err

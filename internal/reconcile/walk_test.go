@@ -7,20 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // numbers reads one row a page, due at the seconds from 1 to n; all are in shard 1.
 func numbers(n int64) readPage {
-	return func(_ context.Context, after task.Cursor) ([]task.Task, task.Cursor, error) {
+	return func(_ context.Context, after protocol.Cursor) ([]task.Task, protocol.Cursor, error) {
 		at := time.Unix(1, 0)
 		if !after.At.IsZero() {
 			at = after.At.Add(time.Second)
 		}
-		next := task.Cursor{At: at}
+		next := protocol.Cursor{At: at}
 		if at.Unix() == n {
-			next = task.Cursor{}
+			next = protocol.Cursor{}
 		}
 		return []task.Task{{RunAt: at, Shard: 1}}, next, nil
 	}
@@ -64,9 +65,9 @@ func TestWalkEndsAmongRowsOfAFailedShard(t *testing.T) {
 	var w walk
 	for _, want := range []int64{maxFailedPages, 2 * maxFailedPages} {
 		s := (&Reconciler{}).sweep(pass{}, time.Now)
-		pipelinetest.Must(t, s.index.skip(&task.ShardsError{Shards: map[int]error{1: errTorn}}))
+		pipelinetest.Must(t, s.index.skip(&protocol.ShardsError{Shards: map[int]error{1: errTorn}}))
 		_, err := w.pages(t.Context(), s, numbers(100), nil, func([]task.Task) error { return nil })
-		if _, partial := task.FailedShards(err); !partial || w.after.At.Unix() != want {
+		if _, partial := protocol.FailedShards(err); !partial || w.after.At.Unix() != want {
 			t.Errorf("ended behind second %d with %v, want %d and the shard's error", w.after.At.Unix(), err, want)
 		}
 	}

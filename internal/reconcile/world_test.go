@@ -14,11 +14,13 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -113,7 +115,7 @@ type hookIndex struct {
 	w *world
 }
 
-func (h hookIndex) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
+func (h hookIndex) Standings(ctx context.Context, tasks []task.Task) ([]protocol.Standing, error) {
 	defer h.w.called()
 	return h.Index.Standings(ctx, tasks)
 }
@@ -186,14 +188,14 @@ func (w *world) put(t testing.TB, tasks ...task.Task) {
 // moved returns the task's next version, changed now, at another time.
 func (w *world) moved(t testing.TB, one task.Task, due time.Duration) task.Task {
 	t.Helper()
-	next, err := one.Move(base.Add(due), w.now)
+	next, err := transition.Move(one, base.Add(due), w.now)
 	pipelinetest.Must(t, err)
 	return next
 }
 
 func (w *world) cancelled(t testing.TB, one task.Task) task.Task {
 	t.Helper()
-	next, err := one.Cancel(w.now)
+	next, err := transition.Cancel(one, w.now)
 	pipelinetest.Must(t, err)
 	return next
 }
@@ -202,7 +204,7 @@ func (w *world) cancelled(t testing.TB, one task.Task) task.Task {
 func (w *world) publish(t testing.TB, tasks ...task.Task) {
 	t.Helper()
 	for _, one := range tasks {
-		entries := []task.Entry{w.entry(t, one)}
+		entries := []protocol.Entry{w.entry(t, one)}
 		for _, err := range w.hints.Publish(t.Context(), entries, 1) {
 			pipelinetest.Must(t, err)
 		}
@@ -211,7 +213,7 @@ func (w *world) publish(t testing.TB, tasks ...task.Task) {
 	}
 }
 
-func (w *world) entry(t testing.TB, one task.Task) task.Entry {
+func (w *world) entry(t testing.TB, one task.Task) protocol.Entry {
 	t.Helper()
 	entries, _, err := worldtest.OwnerEntries(t.Context(), w.sets, one.Shard, one.Owner)
 	pipelinetest.Must(t, err)
@@ -221,7 +223,7 @@ func (w *world) entry(t testing.TB, one task.Task) task.Entry {
 		}
 	}
 	t.Fatalf("%s is not in its owner's list", one.ID)
-	return task.Entry{}
+	return protocol.Entry{}
 }
 
 // flush loses the index's memory of this namespace.
@@ -247,14 +249,14 @@ func (w *world) ownerKey(shard int, owner string) string {
 }
 
 // standing returns what the sets hold for one task.
-func (w *world) standing(t testing.TB, one task.Task) task.Standing {
+func (w *world) standing(t testing.TB, one task.Task) protocol.Standing {
 	t.Helper()
 	s, err := w.sets.Standings(t.Context(), []task.Task{one})
 	pipelinetest.Must(t, err)
 	return s[0]
 }
 
-func (w *world) wantStanding(t testing.TB, what string, one task.Task, want task.Standing) {
+func (w *world) wantStanding(t testing.TB, what string, one task.Task, want protocol.Standing) {
 	t.Helper()
 	if d := diff.Diff(want, w.standing(t, one)); d != "" {
 		t.Errorf("%s (-want +got):\n%s", what, d)
@@ -262,21 +264,21 @@ func (w *world) wantStanding(t testing.TB, what string, one task.Task, want task
 }
 
 // both is the standing of a task that stands in both sets as it is.
-func both(one task.Task) task.Standing {
-	return task.Standing{Due: task.ScoreOf(one), Owner: task.ScoreOf(one)}
+func both(one task.Task) protocol.Standing {
+	return protocol.Standing{Due: protocol.ScoreOf(one), Owner: protocol.ScoreOf(one)}
 }
 
 // members returns all that the sets hold: by set and task, the score.
-func (w *world) members(t testing.TB) map[string]task.Score {
+func (w *world) members(t testing.TB) map[string]protocol.Score {
 	t.Helper()
-	all := map[string]task.Score{}
+	all := map[string]protocol.Score{}
 	layout, err := w.rows.Layout(t.Context())
 	pipelinetest.Must(t, err)
 	for shard := range layout.Polled() {
-		for name, scan := range map[string]func(context.Context, int, task.ScanCursor, int64) ([]task.Entry, task.ScanCursor, error){
+		for name, scan := range map[string]func(context.Context, int, protocol.ScanCursor, int64) ([]protocol.Entry, protocol.ScanCursor, error){
 			"due": w.sets.ScanDue, "owner": w.sets.ScanOwners,
 		} {
-			cursor, more := task.ScanCursor{}, true
+			cursor, more := protocol.ScanCursor{}, true
 			for more {
 				entries, next, err := scan(t.Context(), shard, cursor, page)
 				pipelinetest.Must(t, err)
@@ -291,16 +293,16 @@ func (w *world) members(t testing.TB) map[string]task.Score {
 }
 
 // truth returns what the sets must hold according to the rows.
-func (w *world) truth(t testing.TB) map[string]task.Score {
+func (w *world) truth(t testing.TB) map[string]protocol.Score {
 	t.Helper()
-	all := map[string]task.Score{}
-	var after task.Cursor
+	all := map[string]protocol.Score{}
+	var after protocol.Cursor
 	for {
 		rows, next, err := w.rows.PendingExcept(t.Context(), nil, time.Time{}, farFuture, after, page)
 		pipelinetest.Must(t, err)
 		for _, row := range rows {
-			all[fmt.Sprintf("%d due %s %s", row.Shard, row.Owner, row.ID)] = task.ScoreOf(row)
-			all[fmt.Sprintf("%d owner %s %s", row.Shard, row.Owner, row.ID)] = task.ScoreOf(row)
+			all[fmt.Sprintf("%d due %s %s", row.Shard, row.Owner, row.ID)] = protocol.ScoreOf(row)
+			all[fmt.Sprintf("%d owner %s %s", row.Shard, row.Owner, row.ID)] = protocol.ScoreOf(row)
 		}
 		if after = next; after.ID.IsZero() {
 			return all

@@ -25,6 +25,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -47,7 +49,7 @@ type Progress struct {
 	known []task.Recurrence
 	since time.Time // see MakeAfter
 	made  []task.Task
-	notes []task.Event
+	notes []protocol.Event
 	ticks []Tick
 }
 
@@ -108,7 +110,7 @@ func (p *Progress) Empty() bool { return len(p.steps) == 0 }
 func (p *Progress) Made() []task.Task { return p.made }
 
 // Events returns the lines of the history, without an actor.
-func (p *Progress) Events() []task.Event { return p.notes }
+func (p *Progress) Events() []protocol.Event { return p.notes }
 
 // Ticks returns what is to be counted after the commit.
 func (p *Progress) Ticks() []Tick { return p.ticks }
@@ -187,9 +189,9 @@ func (s step) of(r task.Recurrence, now time.Time) (task.Recurrence, task.Task) 
 		s.began = r.BeganAt
 	}
 	if s.ended {
-		return r.Ended(s.began, now)
+		return transition.NewestEnded(r, s.began, now)
 	}
-	return r.Attempted(now)
+	return transition.NewestAttempted(r, now)
 }
 
 // insert writes the new tasks. If a tick has a row already, as after a restore of one of the tables, a pending one is the
@@ -222,7 +224,7 @@ func (p *Progress) insert(ctx context.Context, q sqlx.ExtContext, store Store, p
 			p.made = append(p.made, row)
 			continue
 		}
-		next.after, next.tick = next.after.Taken(now)
+		next.after, next.tick = transition.NewestTaken(next.after, now)
 		ended = true
 	}
 	if ended {
@@ -242,7 +244,7 @@ func (p *Progress) note(before, after task.Recurrence) {
 			p.ticks = append(p.ticks, t)
 		}
 	}
-	if e, ok := task.Recurred(before, after); ok {
+	if e, ok := transition.Recurred(before, after); ok {
 		p.notes = append(p.notes, e)
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -41,7 +43,7 @@ func (t *transaction) apply() {
 		}
 	}
 	var stale []task.Task // rows of which the index may have an old entry
-	var letters []task.DeadLetter
+	var letters []protocol.DeadLetter
 	done := s.clock.Now()
 	for id, m := range t.members {
 		if m.verdict.put && !m.written {
@@ -54,7 +56,7 @@ func (t *transaction) apply() {
 			s.unhandled.count(t.ctx, m.row, done)
 		}
 		if m.verdict.result == resultDead {
-			letters = append(letters, task.DeadLetter{
+			letters = append(letters, protocol.DeadLetter{
 				ID: id, Kind: m.row.Kind, Owner: m.row.Owner, Queue: m.row.Queue, Attempt: m.row.Attempt, Error: m.row.LastError,
 			})
 			s.log.Error("task dead", slog.String("task_id", id.String()), slog.String("kind", m.row.Kind),
@@ -102,7 +104,7 @@ func (t *transaction) applyToHint(m *member) {
 // countFired observes how late a task fired, and how much of that its queue's limit made it wait. The lag begins when the limit
 // let the task run.
 func (s *Settler) countFired(m *member, done time.Time) {
-	from := m.row.FiredFrom()
+	from := transition.FiredFrom(m.row)
 	if allowed := m.hint.AllowedAt; allowed.After(from) {
 		s.metrics.observeLimitWait(m.row.Kind, allowed.Sub(from))
 		from = allowed

@@ -14,12 +14,14 @@ import (
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // Only this file charges and refunds attempts while tasks are settled: a failure is charged, a suspect is charged before its
 // handler runs, and such a charge is refunded if the handler did not run to an end. A task that moves itself begins its
-// attempts anew, as by an operator's retry (task.Task.Retry).
+// attempts anew, as by an operator's retry (transition.Retry).
 
 // chargeFailure returns the transition for a handler's error.
 func chargeFailure(row task.Task, failure error, charge hold.Charge, backoff task.Backoff, now time.Time) (task.Task, Result) {
@@ -32,16 +34,16 @@ func chargeFailure(row task.Task, failure error, charge hold.Charge, backoff tas
 		if charged && !begun {
 			row.Attempt--
 		}
-		return row.Rearm(snooze.Delay, now), resultSnoozed
+		return transition.Rearm(row, snooze.Delay, now), resultSnoozed
 	case discarded:
 		if !charged {
 			row.Attempt++
 		}
-		row = row.Discard(discard.Cause, now)
+		row = transition.Discard(row, discard.Cause, now)
 	case charged:
-		row = row.AfterCharge(failure, backoff.Delay(row.Attempt), now)
+		row = transition.AfterCharge(row, failure, transition.RetryDelay(backoff, row.Attempt), now)
 	default:
-		row = row.Fail(failure, backoff.Delay(row.Attempt+1), now)
+		row = transition.Fail(row, failure, transition.RetryDelay(backoff, row.Attempt+1), now)
 	}
 	if row.State == task.Dead {
 		return row, resultDead
@@ -94,7 +96,7 @@ func chargeBeforehand(row task.Task, holder string, now time.Time) task.Task {
 		row.LastError = lastBegun + holder + errBefore + before
 		row.Attempt--
 	}
-	return row.Charge(now)
+	return transition.Charge(row, now)
 }
 
 // begunOnceMore reports whether the row's last attempt was begun once more, and no handler answered.
@@ -115,7 +117,7 @@ func refund(row task.Task, now time.Time) task.Task {
 	if begun {
 		row.Attempt++ // beginning the last attempt once more was no charge
 	}
-	return row.Refund(now)
+	return transition.Refund(row, now)
 }
 
 // renew begins the attempts of a row anew, whose handler has answered.
@@ -173,15 +175,15 @@ func (s *Settler) Refund(hints []*hold.Hint) {
 func (s *Settler) refundRows(ctx context.Context, charged map[task.ID]int64) error {
 	var rows []task.Task
 	tx, err := ledger.Transact(ctx, s.store, s.cfg.Hooks, func(began *sqlx.Tx) (tx *ledger.Tx, err error) {
-		tx = ledger.NewTx(began, s.store, task.ActorWorker)
+		tx = ledger.NewTx(began, s.store, protocol.ActorWorker)
 		var now time.Time
 		if rows, now, err = s.store.LockFree(ctx, began, slices.Collect(maps.Keys(charged))); err != nil {
 			return tx, err
 		}
-		var refunded []task.Change
+		var refunded []transition.Change
 		for _, row := range rows {
 			if row.State == task.Pending && row.Version == charged[row.ID] {
-				refunded = append(refunded, task.Change{Before: row, After: refund(row, now)})
+				refunded = append(refunded, transition.Change{Before: row, After: refund(row, now)})
 			}
 		}
 		if len(refunded) == 0 {

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -54,16 +56,16 @@ func decide(f facts) verdict {
 		}
 		v.put = true // a lost drop may have left the entry in the index
 	case f.blocked:
-		cancelled, _ := row.Cancel(f.stamp) // it is pending
+		cancelled, _ := transition.Cancel(row, f.stamp) // it is pending
 		v.change(cancelled, resultBlocked)
-	case row.Impossible() != nil:
-		v.change(row.Discard(row.Impossible(), f.stamp), resultDead)
+	case transition.Impossible(row) != nil:
+		v.change(transition.Discard(row, transition.Impossible(row), f.stamp), resultDead)
 	case row.RunAt.After(f.lockedAt):
 		v.decideEarly(f)
 	case row.DueAt.After(f.lockedAt):
-		v.change(row.Promised(f.stamp), resultEarly)
+		v.change(transition.Promised(row, f.stamp), resultEarly)
 	case f.handler == nil:
-		v.change(row.Await(f.stamp), resultUnknownKind)
+		v.change(transition.Await(row, f.stamp), resultUnknownKind)
 	default:
 		v.decideDue(f)
 	}
@@ -76,7 +78,7 @@ func decide(f facts) verdict {
 func (v *verdict) decideEarly(f facts) {
 	wait := f.row.RunAt.Sub(f.lockedAt)
 	switch {
-	case task.WindowedVersion(f.row.Version) != task.WindowedVersion(f.hint.Version):
+	case protocol.WindowedVersion(f.row.Version) != protocol.WindowedVersion(f.hint.Version):
 		v.settle(resultStale)
 		v.put = true
 	case wait > f.patience:
@@ -108,11 +110,11 @@ func (v *verdict) decideDue(f facts) {
 		return
 	}
 	if exhausted(f.hint, v.charge, f.row) {
-		v.change(f.row.Discard(errKilled, f.stamp), resultDead)
+		v.change(transition.Discard(f.row, errKilled, f.stamp), resultDead)
 		return
 	}
-	if late, skip := f.row.Late(kind.CatchUpWindow, f.lockedAt); skip {
-		v.change(f.row.Skip(late, kind.CatchUpWindow, f.stamp), resultSkipped)
+	if late, skip := transition.Late(f.row, kind.CatchUpWindow, f.lockedAt); skip {
+		v.change(transition.Skip(f.row, late, kind.CatchUpWindow, f.stamp), resultSkipped)
 		return
 	}
 	if f.hint.NoSlot {

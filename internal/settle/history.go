@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -27,8 +28,8 @@ func (t *transaction) recordHistory() error {
 
 // event returns the history's line about a transition; false for transitions without one, such as of a task without a
 // handler.
-func (m *member) event() (task.Event, bool) {
-	e := task.Event{At: m.row.UpdatedAt, Task: m.row.ID}
+func (m *member) event() (protocol.Event, bool) {
+	e := protocol.Event{At: m.row.UpdatedAt, Task: m.row.ID}
 	attempt := fmt.Sprintf("attempt %d of %d: %s", m.row.Attempt, m.row.MaxAttempts, m.row.LastError)
 	switch m.verdict.result {
 	case resultFailed:
@@ -39,7 +40,7 @@ func (m *member) event() (task.Event, bool) {
 	case resultSkipped:
 		e.Name, e.Detail = task.EventSkipped, m.row.LastError
 	case resultBlocked:
-		e.Name, e.Detail = task.EventCancelled, task.ErrOwnerBlocked.Error()
+		e.Name, e.Detail = protocol.EventCancelled, task.ErrOwnerBlocked.Error()
 	case resultSnoozed:
 		snooze, _ := errors.AsType[SnoozeError](m.hint.Failure.Err)
 		e.Name, e.Detail = task.EventSnoozed, "for "+snooze.Delay.String()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/loop"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // The connection of a batch can end for two reasons that look alike: MySQL is away, or a handler made the server end the
@@ -115,9 +115,9 @@ func (s *Settler) probeWrite(ctx context.Context, n int) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // a lost connection rolls back too
-	events := make([]task.Event, n)
+	events := make([]protocol.Event, n)
 	for i := range events {
-		events[i] = task.Event{At: s.clock.Now(), Name: "probe", Actor: task.ActorWorker, Detail: strings.Repeat("-", 1000)}
+		events[i] = protocol.Event{At: s.clock.Now(), Name: "probe", Actor: protocol.ActorWorker, Detail: strings.Repeat("-", 1000)}
 	}
 	return s.store.Record(ctx, tx, events)
 }

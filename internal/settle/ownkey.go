@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/duetime/duetime/internal/rowform"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -30,7 +31,7 @@ func (c *Call) ForSpecs(ctx context.Context, specs []task.Spec) (context.Context
 
 // mayMeet reports whether the spec may find a task that stands, instead of making one.
 func (c *Call) mayMeet(s task.Spec) bool {
-	return s.Mode() != task.Unkeyed || slices.ContainsFunc(c.members, func(m *member) bool { return m.row.ID == s.ID() })
+	return s.Mode() != rowform.Unkeyed || slices.ContainsFunc(c.members, func(m *member) bool { return m.row.ID == s.ID() })
 }
 
 // refuseOwnKeys refuses specs that would find one of the handler's own tasks and leave it as it is.
@@ -46,7 +47,7 @@ func (c *Call) refuseOwnKeys(ctx context.Context, specs []task.Spec) error {
 			continue // scheduling says so itself
 		}
 		for _, o := range own {
-			changes := (spec.Mode() == task.MovePending || spec.Mode() == task.ReplacePending) && o.State == task.Pending
+			changes := (spec.Mode() == rowform.MovePending || spec.Mode() == rowform.ReplacePending) && o.State == task.Pending
 			if o.ID == wanted.ID || sameKey(o, wanted) && !changes {
 				return fmt.Errorf("schedule %s of owner %s in the handler of %s: %w", wanted.Kind, wanted.Owner, o.ID, ErrOwnKey)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/internal/statement"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -76,7 +77,7 @@ func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (
 		return task.Task{}, task.ErrNotFound
 	}
 	row := rows[0]
-	if _, err := row.Move(now, now); err != nil {
+	if _, err := transition.Move(row, now, now); err != nil {
 		return row, err // it has ended
 	}
 	if row.RunAt.After(now) {
@@ -269,7 +270,7 @@ func (r *reader) follow(t *transaction, m *member) {
 	}
 	t.ledger.Then(func() {
 		s.metrics.count(row.Kind, resultRead)
-		s.metrics.observeLag(row.Kind, max(0, t.stamp().Sub(row.FiredFrom())))
+		s.metrics.observeLag(row.Kind, max(0, t.stamp().Sub(transition.FiredFrom(row))))
 		if s.cfg.OnEvents != nil {
 			s.cfg.OnEvents([]Event{{Name: task.EventDone, Task: row}})
 		}

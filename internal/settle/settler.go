@@ -15,6 +15,7 @@ import (
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/precise"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -51,7 +52,7 @@ type Index interface{ Offer(tasks []task.Task) }
 
 // Letters take dead letters. They never wait.
 type Letters interface {
-	Bury(letters []task.DeadLetter)
+	Bury(letters []protocol.DeadLetter)
 }
 
 // Config bounds a Settler.

@@ -14,8 +14,10 @@ import (
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/internal/statement"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -270,8 +272,8 @@ func (t *transaction) save(ms ...*member) error {
 		return nil
 	}
 	t.wrote = true
-	changes := collect(ms, func(m *member) task.Change { return task.Change{Before: m.stands, After: m.row} })
-	var lines []task.Event
+	changes := collect(ms, func(m *member) transition.Change { return transition.Change{Before: m.stands, After: m.row} })
+	var lines []protocol.Event
 	for _, m := range ms {
 		if line, ok := m.event(); ok {
 			lines = append(lines, line)
@@ -295,7 +297,9 @@ func (t *transaction) markDone(ctx context.Context) error {
 	}
 	t.wrote = true
 	now := t.stamp()
-	done := collect(ran, func(m *member) task.Change { return task.Change{Before: m.stands, After: m.row.Finish(now)} })
+	done := collect(ran, func(m *member) transition.Change {
+		return transition.Change{Before: m.stands, After: transition.Finish(m.row, now)}
+	})
 	if err := t.ledger.Save(ctx, done, nil); err != nil {
 		t.conflict = true
 		return fmt.Errorf("mark %d tasks done: %w", len(ran), err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -93,7 +94,7 @@ func listBehind(t *testing.T, s *store.Store) {
 		rows := value[[]task.Task](t)(s.List(t.Context(), f))
 		for _, row := range rows {
 			got = append(got, row.ID)
-			f.After = task.Cursor{At: row.DueAt, ID: row.ID}
+			f.After = protocol.Cursor{At: row.DueAt, ID: row.ID}
 		}
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -165,6 +166,6 @@ func (s *Store) ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time,
 }
 
 // WriteAutocommit is Write of one change as a transaction of its own.
-func (s *Store) WriteAutocommit(ctx context.Context, c task.Change) error {
-	return markUnlessRefused(s.Write(ctx, s.db, []task.Change{c}))
+func (s *Store) WriteAutocommit(ctx context.Context, c transition.Change) error {
+	return markUnlessRefused(s.Write(ctx, s.db, []transition.Change{c}))
 }

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -81,12 +83,12 @@ func BenchmarkPending500(b *testing.B) {
 		}
 		inserted(b, s, slices.Clone(rows)...)
 	}
-	var after task.Cursor
+	var after protocol.Cursor
 	for b.Loop() {
 		page := value[[]task.Task](b)(s.Pending(b.Context(), t0, t0.Add(time.Hour), after, 500))
-		after = task.Cursor{}
+		after = protocol.Cursor{}
 		if len(page) == 500 {
-			after = task.Cursor{At: page[499].RunAt, ID: page[499].ID}
+			after = protocol.Cursor{At: page[499].RunAt, ID: page[499].ID}
 		}
 	}
 }
@@ -104,7 +106,7 @@ func BenchmarkSeekWhileASnapshotIsKept(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := s.Pending(b.Context(), floor(), now, task.Cursor{}, 1); err != nil {
+				if _, err := s.Pending(b.Context(), floor(), now, protocol.Cursor{}, 1); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -130,7 +132,7 @@ func BenchmarkShiftOwner100(b *testing.B) {
 		rows, now, err := s.LockOwner(b.Context(), tx, fmt.Sprint("player-", n%owners), "")
 		must(b, err)
 		for i := range rows {
-			rows[i], err = rows[i].Shift(time.Minute, now)
+			rows[i], err = transition.Shift(rows[i], time.Minute, now)
 			must(b, err)
 		}
 		must(b, worldtest.Save(b.Context(), s, tx, rows...))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -184,7 +185,7 @@ type idBytes struct{ to *task.ID }
 
 func (d idBytes) Scan(src any) (err error) {
 	b, _ := src.([]byte)
-	*d.to, err = task.IDFromBytes(b)
+	*d.to, err = protocol.IDFromBytes(b)
 	return err
 }
 

@@ -11,8 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -94,7 +96,7 @@ func insertReadsBack(t *testing.T, s *store.Store) {
 	full.RunAt = t0.Add(2 * time.Hour)
 	plain := newTask(t, "ann", 0)
 	got := inserted(t, s, full, plain)
-	full.Shard, plain.Shard = task.Shard(full.Owner, shards), task.Shard("ann", shards)
+	full.Shard, plain.Shard = protocol.Shard(full.Owner, shards), protocol.Shard("ann", shards)
 	want := []task.Task{full, plain}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("Insert answered (-want +got):\n%s", d)
@@ -126,7 +128,7 @@ func takenID(t *testing.T, s *store.Store) {
 	sameID := newTask(t, "bob", time.Hour, task.WithID(first.ID))
 	other := newTask(t, "eve", time.Hour)
 	got := inserted(t, s, other, sameID)
-	other.Shard = task.Shard("eve", shards)
+	other.Shard = protocol.Shard("eve", shards)
 	if d := cmp.Diff([]task.Task{other, first}, got); d != "" {
 		t.Errorf("Insert answered (-want +got):\n%s", d)
 	}
@@ -161,7 +163,7 @@ func keyAfterEnd(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTask(t, "ann", 0, task.Key("a")), newTask(t, "ann", 0, task.Once("b")), newTask(t, "ann", 0, task.Key("c")))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		must(t, worldtest.Finish(ctx, s, tx, rows[:2], t0))
-		cancelled, err := rows[2].Cancel(t0)
+		cancelled, err := transition.Cancel(rows[2], t0)
 		must(t, err)
 		must(t, worldtest.Save(ctx, s, tx, cancelled))
 	})
@@ -185,16 +187,16 @@ func save(t *testing.T, s *store.Store) {
 		}
 		row = next
 	}
-	step(value[task.Task](t)(row.Shift(-10*time.Minute, t0.Add(time.Second))))
-	step(row.Fail(errors.New("no food"), time.Second, t0.Add(time.Hour)))
-	step(row.Discard(errors.New("enough"), t0.Add(2*time.Hour)))
+	step(value[task.Task](t)(transition.Shift(row, -10*time.Minute, t0.Add(time.Second))))
+	step(transition.Fail(row, errors.New("no food"), time.Second, t0.Add(time.Hour)))
+	step(transition.Discard(row, errors.New("enough"), t0.Add(2*time.Hour)))
 }
 
 func saveConflict(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTasks(t, 3)...)
 	moved := make([]task.Task, 3)
 	for i := range rows {
-		moved[i] = value[task.Task](t)(rows[i].Move(t0.Add(time.Hour), t0))
+		moved[i] = value[task.Task](t)(transition.Move(rows[i], t0.Add(time.Hour), t0))
 	}
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, moved[:1]...)) })
 	err := worldtest.Save(t.Context(), s, begin(t, s), moved...)
@@ -207,7 +209,7 @@ func saveMany(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTasks(t, 250)...)
 	for i := range rows {
 		if i%3 == 0 {
-			rows[i] = value[task.Task](t)(rows[i].Move(t0.Add(time.Hour), t0))
+			rows[i] = value[task.Task](t)(transition.Move(rows[i], t0.Add(time.Hour), t0))
 		}
 	}
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
@@ -216,13 +218,13 @@ func saveMany(t *testing.T, s *store.Store) {
 	for i := range rows {
 		switch i % 4 {
 		case 0:
-			rows[i] = value[task.Task](t)(rows[i].Shift(time.Duration(i)*time.Minute, t0.Add(time.Second)))
+			rows[i] = value[task.Task](t)(transition.Shift(rows[i], time.Duration(i)*time.Minute, t0.Add(time.Second)))
 		case 1:
-			rows[i] = rows[i].Fail(errors.New("no"), time.Second, t0.Add(time.Second))
+			rows[i] = transition.Fail(rows[i], errors.New("no"), time.Second, t0.Add(time.Second))
 		case 2:
-			rows[i] = value[task.Task](t)(rows[i].Cancel(t0.Add(time.Second)))
+			rows[i] = value[task.Task](t)(transition.Cancel(rows[i], t0.Add(time.Second)))
 		default:
-			rows[i] = rows[i].Charge(t0.Add(time.Second))
+			rows[i] = transition.Charge(rows[i], t0.Add(time.Second))
 		}
 	}
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, rows...)) })
@@ -236,13 +238,13 @@ func saveShifted(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTasks(t, 250)...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		for i := range rows[:120] { // their run time differs from their due time, and they must move all the same
-			rows[i] = rows[i].Fail(errors.New("no"), time.Duration(i)*time.Second, t0)
+			rows[i] = transition.Fail(rows[i], errors.New("no"), time.Duration(i)*time.Second, t0)
 		}
 		must(t, worldtest.Save(ctx, s, tx, rows[:120]...))
 	})
 	for _, by := range []time.Duration{time.Minute, -time.Second, 0} {
 		for i := range rows {
-			rows[i] = value[task.Task](t)(rows[i].Shift(by, t0.Add(-time.Hour)))
+			rows[i] = value[task.Task](t)(transition.Shift(rows[i], by, t0.Add(-time.Hour)))
 		}
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, rows...)) })
 		if d := cmp.Diff(rows, value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows)))); d != "" {
@@ -258,7 +260,7 @@ func finish(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTasks(t, 20)...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		for i := range rows[:5] {
-			rows[i] = rows[i].Charge(t0)
+			rows[i] = transition.Charge(rows[i], t0)
 		}
 		must(t, worldtest.Save(ctx, s, tx, rows[:5]...))
 		must(t, worldtest.Finish(ctx, s, tx, rows, t0.Add(time.Minute)))
@@ -266,7 +268,7 @@ func finish(t *testing.T, s *store.Store) {
 	})
 	want := make([]task.Task, len(rows))
 	for i := range rows {
-		want[i] = rows[i].Finish(t0.Add(time.Minute))
+		want[i] = transition.Finish(rows[i], t0.Add(time.Minute))
 	}
 	if d := cmp.Diff(want, value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows)))); d != "" {
 		t.Errorf("after Finish (-want +got):\n%s", d)
@@ -293,7 +295,7 @@ func lock(t *testing.T, s *store.Store) {
 	slices.Reverse(wanted)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		must(t, worldtest.Finish(ctx, s, tx, rows[:1], t0))
-		rows[0] = rows[0].Finish(t0)
+		rows[0] = transition.Finish(rows[0], t0)
 		if d := cmp.Diff(rows, value[[]task.Task](t)(s.Lock(ctx, tx, wanted))); d != "" {
 			t.Errorf("Lock (-want +got):\n%s", d)
 		}
@@ -386,7 +388,7 @@ func foreignRow(t *testing.T, s *store.Store) {
 		id[:], t0.UnixMilli(), t0.UnixMilli(), t0.UnixMilli(), t0.UnixMilli())
 	must(t, err)
 	want := newTask(t, "ann", 0, task.WithID(id))
-	want.Shard = task.Shard("ann", shards)
+	want.Shard = protocol.Shard("ann", shards)
 	if s.Dialect() == store.SQLite {
 		want.Shard = 5
 	}
@@ -396,7 +398,7 @@ func foreignRow(t *testing.T, s *store.Store) {
 	}
 	// Nobody would poll the shard, and the task would never run.
 	must(t, exec(s.DB(), "UPDATE duetime_tasks SET shard = 999"))
-	if got := read().Shard; got != task.Shard("ann", shards) {
+	if got := read().Shard; got != protocol.Shard("ann", shards) {
 		t.Errorf("shard %d of a row outside the layout, want the owner's", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -163,7 +164,7 @@ func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
 	defer done()
 	handlers := s.handlers(ctx)
 	from := "SELECT queue, kind, run_at, last_error FROM duetime_tasks" + s.dialect.Force("duetime_tasks_due") + " WHERE state = 0"
-	args := []any{task.Unhandled + "%", task.Unknown + "%"}
+	args := []any{transition.Unhandled + "%", transition.Unknown + "%"}
 	if limit > 0 {
 		floor, err := s.floorMs(ctx)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -70,10 +71,10 @@ func TestUnhandledCountsWhatWaitsForAWorker(t *testing.T) {
 			specs = append(specs, row)
 		}
 		rows := inserted(t, s, specs...)
-		snoozed := rows[1].Rearm(0, now) // a handler snoozed the task, and the next worker does not know its kind
+		snoozed := transition.Rearm(rows[1], 0, now) // a handler snoozed the task, and the next worker does not know its kind
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-			must(t, worldtest.Save(ctx, s, tx, rows[0].Await(now), snoozed, rows[2].Await(now)))
-			must(t, worldtest.Save(ctx, s, tx, snoozed.Await(now)))
+			must(t, worldtest.Save(ctx, s, tx, transition.Await(rows[0], now), snoozed, transition.Await(rows[2], now)))
+			must(t, worldtest.Save(ctx, s, tx, transition.Await(snoozed, now)))
 		})
 		want := []store.Unhandled{{Queue: "default", Kind: "removed", Tasks: 2}, {Queue: "default", Kind: "typo", Tasks: 1}}
 		for _, among := range []int{0, 100} {

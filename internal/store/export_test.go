@@ -9,11 +9,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // PageSQL is the text of Pending or Changed after the table's name, for EXPLAIN.
-func PageSQL(pending bool, from, to time.Time, after task.Cursor, limit int) (string, []any) {
+func PageSQL(pending bool, from, to time.Time, after protocol.Cursor, limit int) (string, []any) {
 	order := byChange
 	if pending {
 		order = byRunAt
@@ -53,14 +54,14 @@ func (s *Store) RetirePool() {
 }
 
 // LookSQL is the statement of Look that reads rows up to the page's end, for EXPLAIN.
-func LookSQL(l task.Look, end task.Cursor) (string, []any) {
+func LookSQL(l protocol.Look, end protocol.Cursor) (string, []any) {
 	condition, values := lookSQL(MySQL, l)
 	text, args := byRunAt.selectSQL(MySQL, window{l.From, l.To, l.After, l.Limit}, end, condition, values, l.Limit)
 	return "SELECT " + entry.list + text, args
 }
 
 // ExceptSQL are the statements of PendingExcept, for EXPLAIN.
-func ExceptSQL(except []string, from, to time.Time, after, next task.Cursor, limit int) (end string, endArgs []any, page string, pageArgs []any) {
+func ExceptSQL(except []string, from, to time.Time, after, next protocol.Cursor, limit int) (end string, endArgs []any, page string, pageArgs []any) {
 	w := window{from, to, after, limit}
 	end, endArgs = byRunAt.endSQL(MySQL, w)
 	page, pageArgs = byRunAt.selectSQL(MySQL, w, next, "queue NOT IN ("+marks(len(except))+")", anys(except), w.limit)
@@ -100,7 +101,7 @@ func DeleteLabelledSQL(ids []task.ID, before time.Time) (string, []any) {
 // BeforePurge returns a Purge that calls fn once it has chosen the rows.
 func BeforePurge(s *Store, fn func()) func(ctx context.Context, before time.Time, limit int) (int, error) {
 	return func(ctx context.Context, before time.Time, limit int) (int, error) {
-		text, args := purgeSQL(s.dialect, before, task.Cursor{}, task.Cursor{}, limit)
+		text, args := purgeSQL(s.dialect, before, protocol.Cursor{}, protocol.Cursor{}, limit)
 		found, _, err := s.readCursors(ctx, text, args)
 		if err != nil {
 			return 0, err
@@ -117,7 +118,7 @@ func SetPurgeScan(s *Store, n int) { s.purgeScan = n }
 func SetOwnedAhead(s *Store, n int) { s.ownedAhead = n }
 
 // PurgeSQL are the statements of Purge that find a page's end, and rows up to it, for EXPLAIN.
-func PurgeSQL(d Dialect, before time.Time, after, end task.Cursor, limit int) (ofEnd, ofRows Statement) {
+func PurgeSQL(d Dialect, before time.Time, after, end protocol.Cursor, limit int) (ofEnd, ofRows Statement) {
 	ofEnd.Text, ofEnd.Args = byChange.endSQL(d, window{to: before, after: after, limit: purgeScan})
 	ofRows.Text, ofRows.Args = purgeSQL(d, before, after, end, limit)
 	return ofEnd, ofRows

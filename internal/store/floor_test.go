@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
@@ -83,7 +84,7 @@ func TestLooksBeginAtTheFloor(t *testing.T) {
 	first := func(from time.Time) func() {
 		return func() {
 			t.Helper()
-			rows := value[[]task.Task](t)(s.Pending(t.Context(), from, now.Add(time.Minute), task.Cursor{}, 1))
+			rows := value[[]task.Task](t)(s.Pending(t.Context(), from, now.Add(time.Minute), protocol.Cursor{}, 1))
 			if !slices.Equal(ids(rows), []task.ID{want}) {
 				t.Errorf("from %v on found %v, want %v", from, ids(rows), want)
 			}

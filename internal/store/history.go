@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -22,7 +23,7 @@ const (
 
 // Record appends lines to the history, up to historyChunk lines in one statement. A nil q means a connection of the pool.
 // Texts that are too long are cut.
-func (s *Store) Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error {
+func (s *Store) Record(ctx context.Context, q sqlx.ExtContext, events []protocol.Event) error {
 	if q == nil {
 		q = s.db
 	}
@@ -56,10 +57,10 @@ func cut(s string, limit int) string {
 }
 
 // History reads the newest limit lines of a task's history, in the order in which they were written.
-func (s *Store) History(ctx context.Context, id task.ID, limit int) ([]task.Event, error) {
-	var events []task.Event
+func (s *Store) History(ctx context.Context, id task.ID, limit int) ([]protocol.Event, error) {
+	var events []protocol.Event
 	var at int64
-	e := task.Event{Task: id}
+	e := protocol.Event{Task: id}
 	err := forEach(ctx, s.db, "SELECT at, event, actor, detail FROM duetime_history WHERE task = ? ORDER BY seq DESC LIMIT ?", []any{id[:], limit},
 		[]any{&at, &e.Name, &e.Actor, &e.Detail}, func() {
 			e.At = fromMs(at)
@@ -82,10 +83,10 @@ const (
 )
 
 // systemLines reads the newest limit lines about no task, the newest first.
-func (s *Store) systemLines(ctx context.Context, limit int) ([]task.Event, error) {
-	var events []task.Event
+func (s *Store) systemLines(ctx context.Context, limit int) ([]protocol.Event, error) {
+	var events []protocol.Event
 	var at int64
-	var e task.Event
+	var e protocol.Event
 	err := forEach(ctx, s.db, "SELECT at, event, actor, detail FROM duetime_history WHERE task IS NULL ORDER BY seq DESC LIMIT ?",
 		[]any{limit}, []any{&at, &e.Name, &e.Actor, &e.Detail}, func() {
 			e.At = fromMs(at)
@@ -102,11 +103,11 @@ func (s *Store) Degraded(ctx context.Context, now time.Time) (map[string]int, er
 	}
 	workers, seen := map[string]int{}, map[string]bool{}
 	for _, e := range lines {
-		if e.Name != task.EventDegraded && e.Name != task.EventRecovered || seen[e.Actor+"\x00"+e.Detail] {
+		if e.Name != protocol.EventDegraded && e.Name != protocol.EventRecovered || seen[e.Actor+"\x00"+e.Detail] {
 			continue
 		}
 		seen[e.Actor+"\x00"+e.Detail] = true
-		if e.Name == task.EventDegraded && now.Sub(e.At) <= DegradedFor {
+		if e.Name == protocol.EventDegraded && now.Sub(e.At) <= DegradedFor {
 			workers[e.Detail]++
 		}
 	}
@@ -121,7 +122,7 @@ func (s *Store) ShardsChanged(ctx context.Context) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("read when the shards changed: %w", err)
 	}
 	for _, e := range lines {
-		if e.Name == task.EventShards {
+		if e.Name == protocol.EventShards {
 			return e.At, nil
 		}
 	}
@@ -129,17 +130,17 @@ func (s *Store) ShardsChanged(ctx context.Context) (time.Time, error) {
 }
 
 // QueueHistory reads what was written of a queue up to a moment, among the newest lines about no task, in the order of time.
-func (s *Store) QueueHistory(ctx context.Context, queue string, to time.Time) ([]task.Event, error) {
+func (s *Store) QueueHistory(ctx context.Context, queue string, to time.Time) ([]protocol.Event, error) {
 	lines, err := s.systemLines(ctx, maxQueueLines)
 	if err != nil {
 		return nil, fmt.Errorf("read history of queue %s: %w", queue, err)
 	}
-	events := slices.DeleteFunc(lines, func(e task.Event) bool {
+	events := slices.DeleteFunc(lines, func(e protocol.Event) bool {
 		name, _, _ := strings.Cut(e.Detail, " ") // a limit follows
 		return name != queue || !e.OfQueue() || e.At.After(to)
 	})
 	slices.Reverse(events)
-	slices.SortStableFunc(events, func(a, b task.Event) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(events, func(a, b protocol.Event) int { return a.At.Compare(b.At) })
 	return events, nil
 }
 

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // SetHorizon changes how far ahead tasks stand in the index, and whether the index may lack some, with a line of the history. It
-// returns task.ErrLayoutChanged if either is no longer as l says.
-func (s *Store) SetHorizon(ctx context.Context, l task.Layout, horizon time.Duration, partial bool, line task.Event) error {
+// returns protocol.ErrLayoutChanged if either is no longer as l says.
+func (s *Store) SetHorizon(ctx context.Context, l protocol.Layout, horizon time.Duration, partial bool, line protocol.Event) error {
 	tx, err := s.Begin(ctx)
 	if err != nil {
 		return err
@@ -23,9 +23,9 @@ func (s *Store) SetHorizon(ctx context.Context, l task.Layout, horizon time.Dura
 		return fmt.Errorf("change the horizon: %w", err)
 	}
 	if n, err := r.RowsAffected(); err != nil || n != 1 {
-		return cmp.Or(err, task.ErrLayoutChanged)
+		return cmp.Or(err, protocol.ErrLayoutChanged)
 	}
-	if err := s.Record(ctx, tx, []task.Event{line}); err != nil {
+	if err := s.Record(ctx, tx, []protocol.Event{line}); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -5,30 +5,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 func setHorizon(t *testing.T, s *store.Store) {
 	ctx := t.Context()
-	before := value[task.Layout](t)(s.Layout(ctx))
+	before := value[protocol.Layout](t)(s.Layout(ctx))
 	if before.Horizon != 0 || before.Partial {
 		t.Errorf("a new layout: %+v", before)
 	}
-	line := task.Event{At: t0, Name: task.EventHorizon, Detail: "none to 10m0s"}
+	line := protocol.Event{At: t0, Name: protocol.EventHorizon, Detail: "none to 10m0s"}
 	must(t, s.SetHorizon(ctx, before, 10*time.Minute, true, line))
-	for _, stale := range []task.Layout{before, {Partial: true}, {Horizon: 10 * time.Minute}} {
-		if err := s.SetHorizon(ctx, stale, time.Hour, true, line); !errors.Is(err, task.ErrLayoutChanged) {
+	for _, stale := range []protocol.Layout{before, {Partial: true}, {Horizon: 10 * time.Minute}} {
+		if err := s.SetHorizon(ctx, stale, time.Hour, true, line); !errors.Is(err, protocol.ErrLayoutChanged) {
 			t.Errorf("a change of %+v: %v, want ErrLayoutChanged", stale, err)
 		}
 	}
-	l := value[task.Layout](t)(s.Layout(ctx))
+	l := value[protocol.Layout](t)(s.Layout(ctx))
 	want := before
 	want.Horizon, want.Partial = 10*time.Minute, true
 	if l != want {
 		t.Errorf("got the layout %+v, want %+v", l, want)
 	}
-	if n := value[int](t)(countLines(s, task.EventHorizon)); n != 1 {
+	if n := value[int](t)(countLines(s, protocol.EventHorizon)); n != 1 {
 		t.Errorf("%d lines of the history, want 1", n)
 	}
 	changeOf(t, s, 2*l.Shards) // is about other columns

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -121,7 +122,7 @@ func (s *Store) allNew(r sql.Result, n int) (bool, error) {
 
 // existing finds the rows that have the ids of tasks without keys. The INSERT before it has locked them, so none can vanish.
 func (s *Store) existing(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
-	found, err := s.byID(ctx, q, task.IDs(tasks), s.dialect.ForUpdate())
+	found, err := s.byID(ctx, q, protocol.IDs(tasks), s.dialect.ForUpdate())
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -82,7 +84,7 @@ func listByLabels(t *testing.T, s *store.Store) {
 			store.Filter{Owner: "ann", Exclude: task.Exclusion{Labels: []string{"tier=gold"}}}, []task.ID{},
 		},
 		"no kind":  {store.Filter{Exclude: task.Exclusion{Kinds: []string{"other", "meal.done"}}}, []task.ID{}},
-		"a cursor": {city(store.Filter{After: task.Cursor{At: rows[2].DueAt, ID: rows[2].ID}}), ids(rows[:1])},
+		"a cursor": {city(store.Filter{After: protocol.Cursor{At: rows[2].DueAt, ID: rows[2].ID}}), ids(rows[:1])},
 	} {
 		if d := cmp.Diff(c.want, ids(value[[]task.Task](t)(s.List(t.Context(), c.filter)))); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
@@ -102,7 +104,7 @@ func purgeLabels(t *testing.T, s *store.Store) {
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		must(t, worldtest.Finish(ctx, s, tx, rows[3:], t0.Add(time.Second)))
 	})
-	dead := rows[2].Discard(errors.New("enough"), t0.Add(time.Second))
+	dead := transition.Discard(rows[2], errors.New("enough"), t0.Add(time.Second))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, dead)) })
 	retry := store.BeforePurge(s, func() {
 		must(t, exec(s.DB(), "UPDATE duetime_tasks SET state = 0 WHERE id = ?", dead.ID[:]))

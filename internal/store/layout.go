@@ -11,11 +11,12 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // Layout reads the layout from the database. It returns ErrNoSchema before the first migration.
-func (s *Store) Layout(ctx context.Context) (task.Layout, error) {
+func (s *Store) Layout(ctx context.Context) (protocol.Layout, error) {
 	began := time.Now()
 	l, err := s.readLayout(ctx, s.db)
 	if err == nil {
@@ -35,7 +36,7 @@ const (
 
 // layoutCopy is the layout as it was at a moment of this process's clock, or later.
 type layoutCopy struct {
-	task.Layout
+	protocol.Layout
 	at time.Time
 }
 
@@ -52,7 +53,7 @@ func (l *lastTime) isRecent(d time.Duration) bool {
 
 // RecentLayout returns the layout as it was read at most some seconds ago, from a server that may be written. While the
 // database doesn't answer, it returns the last copy, whatever its age: then nobody moves rows either.
-func (s *Store) RecentLayout(ctx context.Context) (task.Layout, error) {
+func (s *Store) RecentLayout(ctx context.Context) (protocol.Layout, error) {
 	c := s.layout.Load()
 	switch {
 	case c == nil:
@@ -72,7 +73,7 @@ func (s *Store) RecentLayout(ctx context.Context) (task.Layout, error) {
 }
 
 // refresh reads the layout from a server that may be written: an old primary that lives on would show an old layout.
-func (s *Store) refresh(ctx context.Context) (task.Layout, error) {
+func (s *Store) refresh(ctx context.Context) (protocol.Layout, error) {
 	began := time.Now()
 	l, err := scanLayout(s.db.QueryRowxContext(ctx, s.dialect.stateThen(layoutColumns)+fromLayout), writable{})
 	if err != nil {
@@ -85,19 +86,19 @@ func (s *Store) refresh(ctx context.Context) (task.Layout, error) {
 
 // cachedLayout returns the last copy of the layout, for reading rows. An old copy is harmless there: each row says in which
 // shard it is indexed.
-func (s *Store) cachedLayout(ctx context.Context, q sqlx.QueryerContext) (task.Layout, error) {
+func (s *Store) cachedLayout(ctx context.Context, q sqlx.QueryerContext) (protocol.Layout, error) {
 	return s.copyOf(ctx, q, math.MaxInt64)
 }
 
 // placingLayout is cachedLayout for inserts: it reads the layout if the copy is older than maxLayoutAge.
-func (s *Store) placingLayout(ctx context.Context, q sqlx.QueryerContext) (task.Layout, error) {
+func (s *Store) placingLayout(ctx context.Context, q sqlx.QueryerContext) (protocol.Layout, error) {
 	return s.copyOf(ctx, q, maxLayoutAge)
 }
 
 // copyOf returns the copy of the layout, or reads the layout through q if the copy is too old: a caller in a transaction may
 // hold the pool's only connection. What a transaction reads may be as old as its snapshot, so it becomes the copy only if
 // there is none, and then an old one.
-func (s *Store) copyOf(ctx context.Context, q sqlx.QueryerContext, maxAge time.Duration) (l task.Layout, err error) {
+func (s *Store) copyOf(ctx context.Context, q sqlx.QueryerContext, maxAge time.Duration) (l protocol.Layout, err error) {
 	c := s.layout.Load()
 	if c != nil {
 		s.refreshIfOld(c)
@@ -119,7 +120,7 @@ func (s *Store) copyOf(ctx context.Context, q sqlx.QueryerContext, maxAge time.D
 	return l, s.checkNamespace(l)
 }
 
-func (s *Store) checkNamespace(l task.Layout) error {
+func (s *Store) checkNamespace(l protocol.Layout) error {
 	if s.namespace != "" && l.Namespace != s.namespace {
 		return fmt.Errorf("%w: it is of %q, this process of %q", ErrNamespace, l.Namespace, s.namespace)
 	}
@@ -145,12 +146,12 @@ const (
 	fromLayout    = " FROM duetime_layout WHERE only_row = 1"
 )
 
-func (s *Store) readLayout(ctx context.Context, q sqlx.QueryerContext) (task.Layout, error) {
+func (s *Store) readLayout(ctx context.Context, q sqlx.QueryerContext) (protocol.Layout, error) {
 	return scanLayout(q.QueryRowxContext(ctx, "SELECT "+layoutColumns+fromLayout))
 }
 
 // scanLayout reads the layout's row; the columns before the layout's are scanned into first.
-func scanLayout(row *sqlx.Row, first ...any) (l task.Layout, err error) {
+func scanLayout(row *sqlx.Row, first ...any) (l protocol.Layout, err error) {
 	var horizon int64
 	err = row.Scan(append(first, &l.Namespace, &l.Deployment, &l.Shards, &l.ShardsEver,
 		&l.Generation, &l.ShardsFrom, &l.Paused, &l.Moved, &l.ToMove, &horizon, &l.Partial)...)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,10 +21,10 @@ type Filter struct {
 	Queue     string
 	Subject   string
 	State     *task.State
-	DueAfter  time.Time   // due_at at this moment or after it
-	DueBefore time.Time   // due_at before this moment
-	After     task.Cursor // only rows after this place of the list; zero: from its beginning
-	Limit     int         // of the rows; default 100
+	DueAfter  time.Time       // due_at at this moment or after it
+	DueBefore time.Time       // due_at before this moment
+	After     protocol.Cursor // only rows after this place of the list; zero: from its beginning
+	Limit     int             // of the rows; default 100
 
 	Labels  map[string]string // that the task has, by name
 	Exclude task.Exclusion
@@ -76,7 +77,7 @@ func (f Filter) where(d Dialect) (string, []any) {
 		add("due_at < ?", wholeMs(f.DueBefore))
 	}
 	conditions, args = exclude(f.Exclude, conditions, args)
-	if f.After != (task.Cursor{}) {
+	if f.After != (protocol.Cursor{}) {
 		due := f.After.At.UnixMilli()
 		conditions = append(conditions, "(due_at > ? OR due_at = ? AND id > ?)")
 		args = append(args, due, due, f.After.ID[:])

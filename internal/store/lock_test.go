@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
@@ -171,7 +172,7 @@ func TestShardEqualsSQL(t *testing.T) {
 		for _, n := range []int{1, 7, 16, 1024} {
 			var got int
 			must(t, s.DB().GetContext(t.Context(), &got, "SELECT CRC32(owner) MOD ? FROM duetime_tasks WHERE id = ?", n, row.ID[:]))
-			if want := task.Shard(owner, n); got != want {
+			if want := protocol.Shard(owner, n); got != want {
 				t.Errorf("%q of %d shards: SQL says %d, Go %d", owner, n, got, want)
 			}
 		}
@@ -210,7 +211,7 @@ func TestPlans(t *testing.T) {
 	}
 	for name, key := range map[string]string{"pending": "duetime_tasks_due", "changed": "duetime_tasks_updated"} {
 		text, args := store.PageSQL(name == "pending", t0.Add(10*time.Second), t0.Add(time.Hour),
-			task.Cursor{At: t0.Add(20 * time.Second), ID: rows[20].ID}, 100)
+			protocol.Cursor{At: t0.Add(20 * time.Second), ID: rows[20].ID}, 100)
 		e := &explainer{DB: s.DB()}
 		must(t, exec(e, "SELECT * FROM duetime_tasks"+text, args...))
 		e.check(t, name, key)
@@ -222,10 +223,10 @@ func TestPlanOfAPageWithoutQueues(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
 	rows := filled(t, s, 3000)
-	at := func(n int) task.Cursor {
-		return task.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: rows[n].ID}
+	at := func(n int) protocol.Cursor {
+		return protocol.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: rows[n].ID}
 	}
-	for _, last := range []task.Cursor{{}, at(2600)} {
+	for _, last := range []protocol.Cursor{{}, at(2600)} {
 		end, endArgs, page, pageArgs := store.ExceptSQL([]string{"a", "b"}, t0.Add(10*time.Second), t0.Add(time.Hour),
 			at(2500), last, 100) // in the middle, where beginning at the cursor saves work
 		e := &explainer{DB: s.DB()}

@@ -10,18 +10,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // walk reads all pages of a look.
-func walk(t *testing.T, s *store.Store, l task.Look) (all []task.ID, pages int) {
+func walk(t *testing.T, s *store.Store, l protocol.Look) (all []task.ID, pages int) {
 	t.Helper()
 	for {
 		rows, next, err := s.Look(t.Context(), l)
 		must(t, err)
 		all, pages = append(all, ids(rows)...), pages+1
-		if next == (task.Cursor{}) {
+		if next == (protocol.Cursor{}) {
 			return all, pages
 		}
 		l.After = next
@@ -41,7 +42,7 @@ func looks(t *testing.T, s *store.Store) {
 		rows = append(rows, row)
 	}
 	rows = inserted(t, s, rows...)
-	look := task.Look{Queue: rows[0].Queue, Kinds: []string{rows[0].Kind}, To: t0.Add(5 * time.Second), Limit: 3}
+	look := protocol.Look{Queue: rows[0].Queue, Kinds: []string{rows[0].Kind}, To: t0.Add(5 * time.Second), Limit: 3}
 	got, pages := walk(t, s, look)
 	want := slices.Clone(rows[:10])
 	want = slices.DeleteFunc(want, func(r task.Task) bool { return r.Queue != look.Queue || r.Kind != look.Kinds[0] })
@@ -73,10 +74,10 @@ func TestSharesDivideTheTasks(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
 	rows := inserted(t, s, newTasks(t, 300)...)
-	look := task.Look{Queue: rows[0].Queue, Kinds: []string{rows[0].Kind}, To: t0.Add(1000 * time.Hour), Limit: 1000}
+	look := protocol.Look{Queue: rows[0].Queue, Kinds: []string{rows[0].Kind}, To: t0.Add(1000 * time.Hour), Limit: 1000}
 	of := map[task.ID]int{}
 	for _, mine := range [][]int{{0, 3}, {1}, {2, 4}} {
-		look.Share = task.Share{Of: 5, Mine: mine}
+		look.Share = protocol.Share{Of: 5, Mine: mine}
 		got, _ := walk(t, s, look)
 		if len(got) < 20*len(mine) {
 			t.Errorf("partitions %v have %d of 300 tasks", mine, len(got))
@@ -85,7 +86,7 @@ func TestSharesDivideTheTasks(t *testing.T) {
 			of[id]++
 		}
 	}
-	look.Share = task.Share{Of: 5, Mine: []int{0, 1, 2, 3, 4}}
+	look.Share = protocol.Share{Of: 5, Mine: []int{0, 1, 2, 3, 4}}
 	if all, _ := walk(t, s, look); len(all) != 300 || len(of) != 300 {
 		t.Errorf("the shares have %d tasks, one of all partitions %d; want 300", len(of), len(all))
 	}
@@ -101,13 +102,13 @@ func TestPlanOfALook(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
 	rows := filled(t, s, 3000)
-	at := func(n int) task.Cursor {
-		return task.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: rows[n].ID}
+	at := func(n int) protocol.Cursor {
+		return protocol.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: rows[n].ID}
 	}
-	look := task.Look{
-		Queue: "default", Kinds: []string{"a", "b"}, Share: task.Share{Of: 8, Mine: []int{1, 2}}, To: t0.Add(time.Hour), After: at(2500), Limit: 100,
+	look := protocol.Look{
+		Queue: "default", Kinds: []string{"a", "b"}, Share: protocol.Share{Of: 8, Mine: []int{1, 2}}, To: t0.Add(time.Hour), After: at(2500), Limit: 100,
 	}
-	for _, end := range []task.Cursor{{}, at(2600)} {
+	for _, end := range []protocol.Cursor{{}, at(2600)} {
 		text, args := store.LookSQL(look, end)
 		e := &explainer{DB: s.DB()}
 		must(t, exec(e, text, args...))
@@ -160,25 +161,25 @@ func TestPagesKeepTheirLastRows(t *testing.T) {
 		rows = append(rows, inserted(t, direct, newTask(t, "ann", first))...)
 	}
 	to := t0.Add(time.Hour)
-	for name, page := range map[string]func(after task.Cursor) ([]task.Task, task.Cursor, error){
-		"look": func(after task.Cursor) ([]task.Task, task.Cursor, error) {
-			return s.Look(t.Context(), task.Look{Queue: rows[0].Queue, Kinds: []string{rows[0].Kind}, To: to, After: after, Limit: 2})
+	for name, page := range map[string]func(after protocol.Cursor) ([]task.Task, protocol.Cursor, error){
+		"look": func(after protocol.Cursor) ([]task.Task, protocol.Cursor, error) {
+			return s.Look(t.Context(), protocol.Look{Queue: rows[0].Queue, Kinds: []string{rows[0].Kind}, To: to, After: after, Limit: 2})
 		},
-		"overdue": func(after task.Cursor) ([]task.Task, task.Cursor, error) {
+		"overdue": func(after protocol.Cursor) ([]task.Task, protocol.Cursor, error) {
 			return s.PendingExcept(t.Context(), []string{"paused"}, time.Time{}, to, after, 2)
 		},
-		"walk": func(after task.Cursor) ([]task.Task, task.Cursor, error) {
+		"walk": func(after protocol.Cursor) ([]task.Task, protocol.Cursor, error) {
 			return s.Walk(t.Context(), store.WalkQuery{To: to, After: after, Scan: 2, Limit: 10})
 		},
 	} {
 		stood, seen := rows, map[task.ID]int{}
-		for after := (task.Cursor{}); ; {
+		for after := (protocol.Cursor{}); ; {
 			found, next, err := page(after)
 			must(t, err)
 			for _, row := range found {
 				seen[row.ID]++
 			}
-			if after = next; next == (task.Cursor{}) {
+			if after = next; next == (protocol.Cursor{}) {
 				break
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	_ "modernc.org/sqlite" // for OpenSQLite
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/migrations"
@@ -141,7 +142,7 @@ func inserted(t testing.TB, s *store.Store, tasks ...task.Task) []task.Task {
 	return out
 }
 
-var ids = task.IDs
+var ids = protocol.IDs
 
 func exec(q sqlx.ExecerContext, query string, args ...any) error {
 	_, err := q.ExecContext(context.Background(), query, args...)

@@ -14,7 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // migrationsTable is goose's table: a row for each migration that was applied.
@@ -37,8 +37,8 @@ func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shar
 // MigrateShowing is Migrate with progress: it calls show before each migration, and at the end, with the number of
 // migrations that were missing and how many of them have run.
 func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace string, shards int, show func(done, missing int)) error {
-	if shards < 1 || shards > task.MaxShards {
-		return fmt.Errorf("migrate: shards must be 1 to %d", task.MaxShards)
+	if shards < 1 || shards > protocol.MaxShards {
+		return fmt.Errorf("migrate: shards must be 1 to %d", protocol.MaxShards)
 	}
 	if err := s.CheckSession(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/migrations"
@@ -37,10 +38,10 @@ func migrationStatus(t *testing.T, s *store.Store) {
 
 func layoutStays(t *testing.T, s *store.Store) {
 	must(t, s.Migrate(t.Context(), migrations.Files, "test", 4))
-	got := value[task.Layout](t)(s.Layout(t.Context()))
-	want := task.Layout{Namespace: "test", Deployment: got.Deployment, Shards: shards, ShardsEver: shards}
+	got := value[protocol.Layout](t)(s.Layout(t.Context()))
+	want := protocol.Layout{Namespace: "test", Deployment: got.Deployment, Shards: shards, ShardsEver: shards}
 	must(t, s.Migrate(t.Context(), migrations.Files, "test", shards))
-	if again := value[task.Layout](t)(s.Layout(t.Context())); len(got.Deployment) != 36 || again.Deployment != got.Deployment {
+	if again := value[protocol.Layout](t)(s.Layout(t.Context())); len(got.Deployment) != 36 || again.Deployment != got.Deployment {
 		t.Errorf("the deployment's id is %q, and %q after another migrate", got.Deployment, again.Deployment)
 	}
 	if d := cmp.Diff(want, got); d != "" {

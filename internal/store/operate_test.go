@@ -10,8 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -82,46 +84,46 @@ func resignations(t *testing.T, s *store.Store) {
 func history(t *testing.T, s *store.Store) {
 	id, other := task.NewID(), task.NewID()
 	long := strings.Repeat("é", 1000)
-	want := []task.Event{
-		{At: t0, Task: id, Name: task.EventMoved, Actor: task.ActorService, Detail: "by -2h0m0s"},
-		{At: t0.Add(time.Second), Task: id, Name: task.EventFailed, Actor: task.ActorWorker, Detail: "it's \\ \"over\""},
+	want := []protocol.Event{
+		{At: t0, Task: id, Name: protocol.EventMoved, Actor: protocol.ActorService, Detail: "by -2h0m0s"},
+		{At: t0.Add(time.Second), Task: id, Name: task.EventFailed, Actor: protocol.ActorWorker, Detail: "it's \\ \"over\""},
 		{At: t0, Task: id, Name: task.EventDead, Actor: strings.Repeat("é", 64), Detail: strings.Repeat("é", 512)},
 	}
-	events := append([]task.Event{{At: t0, Name: task.EventPaused, Actor: "ann@host", Detail: "mails"}}, want...)
-	events = append(events, task.Event{At: t0, Task: other, Name: task.EventCancelled})
+	events := append([]protocol.Event{{At: t0, Name: protocol.EventPaused, Actor: "ann@host", Detail: "mails"}}, want...)
+	events = append(events, protocol.Event{At: t0, Task: other, Name: protocol.EventCancelled})
 	events[3].Actor, events[3].Detail = long, "é"+long
 	must(t, s.Record(t.Context(), nil, events))
-	if d := cmp.Diff(want, value[[]task.Event](t)(s.History(t.Context(), id, 100))); d != "" {
+	if d := cmp.Diff(want, value[[]protocol.Event](t)(s.History(t.Context(), id, 100))); d != "" {
 		t.Errorf("history (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(want[1:], value[[]task.Event](t)(s.History(t.Context(), id, 2))); d != "" {
+	if d := cmp.Diff(want[1:], value[[]protocol.Event](t)(s.History(t.Context(), id, 2))); d != "" {
 		t.Errorf("its newest two (-want +got):\n%s", d)
 	}
 	must(t, s.Record(t.Context(), nil, nil))
-	many := make([]task.Event, 1001)
+	many := make([]protocol.Event, 1001)
 	for i := range many {
-		many[i] = task.Event{At: t0, Task: other, Name: task.EventSnoozed}
+		many[i] = protocol.Event{At: t0, Task: other, Name: task.EventSnoozed}
 	}
 	must(t, s.Record(t.Context(), s.DB(), many))
-	if got := len(value[[]task.Event](t)(s.History(t.Context(), other, 5000))); got != 1002 {
+	if got := len(value[[]protocol.Event](t)(s.History(t.Context(), other, 5000))); got != 1002 {
 		t.Errorf("%d lines, want 1002", got)
 	}
 }
 
 // What a worker told last counts, and for a minute and a half.
 func degraded(t *testing.T, s *store.Store) {
-	line := func(ago time.Duration, name, actor, queue string) task.Event {
-		return task.Event{At: t0.Add(-ago), Name: name, Actor: actor, Detail: queue}
+	line := func(ago time.Duration, name, actor, queue string) protocol.Event {
+		return protocol.Event{At: t0.Add(-ago), Name: name, Actor: actor, Detail: queue}
 	}
-	must(t, s.Record(t.Context(), nil, []task.Event{
-		line(time.Hour, task.EventDegraded, "worker gone", "a"),
-		line(95*time.Second, task.EventDegraded, "worker 1", "a"),
-		line(80*time.Second, task.EventDegraded, "worker 2", "a"),
-		line(70*time.Second, task.EventDegraded, "worker 3", "a"),
-		line(60*time.Second, task.EventPaused, "ops@host", "b"),
-		line(35*time.Second, task.EventDegraded, "worker 1", "a"),
-		line(20*time.Second, task.EventRecovered, "worker 3", "a"),
-		line(10*time.Second, task.EventDegraded, "worker 3", "b"),
+	must(t, s.Record(t.Context(), nil, []protocol.Event{
+		line(time.Hour, protocol.EventDegraded, "worker gone", "a"),
+		line(95*time.Second, protocol.EventDegraded, "worker 1", "a"),
+		line(80*time.Second, protocol.EventDegraded, "worker 2", "a"),
+		line(70*time.Second, protocol.EventDegraded, "worker 3", "a"),
+		line(60*time.Second, protocol.EventPaused, "ops@host", "b"),
+		line(35*time.Second, protocol.EventDegraded, "worker 1", "a"),
+		line(20*time.Second, protocol.EventRecovered, "worker 3", "a"),
+		line(10*time.Second, protocol.EventDegraded, "worker 3", "b"),
 	}))
 	got := value[map[string]int](t)(s.Degraded(t.Context(), t0))
 	if d := cmp.Diff(map[string]int{"a": 2, "b": 1}, got); d != "" {
@@ -132,9 +134,9 @@ func degraded(t *testing.T, s *store.Store) {
 func historyInTx(t *testing.T, s *store.Store) {
 	id := task.NewID()
 	tx := begin(t, s)
-	must(t, s.Record(t.Context(), tx, []task.Event{{At: t0, Task: id, Name: task.EventMoved}}))
+	must(t, s.Record(t.Context(), tx, []protocol.Event{{At: t0, Task: id, Name: protocol.EventMoved}}))
 	must(t, tx.Rollback())
-	if got := value[[]task.Event](t)(s.History(t.Context(), id, 1)); len(got) != 0 {
+	if got := value[[]protocol.Event](t)(s.History(t.Context(), id, 1)); len(got) != 0 {
 		t.Errorf("a rolled-back transaction left %v", got)
 	}
 }
@@ -142,14 +144,14 @@ func historyInTx(t *testing.T, s *store.Store) {
 func purgeHistory(t *testing.T, s *store.Store) {
 	id := task.NewID()
 	for i := range 5 {
-		must(t, s.Record(t.Context(), nil, []task.Event{{At: t0.Add(time.Duration(i) * time.Second), Task: id, Name: task.EventMoved}}))
+		must(t, s.Record(t.Context(), nil, []protocol.Event{{At: t0.Add(time.Duration(i) * time.Second), Task: id, Name: protocol.EventMoved}}))
 	}
 	for _, want := range []int{2, 1, 0} {
 		if got := value[int](t)(s.PurgeHistory(t.Context(), t0.Add(3*time.Second), 2)); got != want {
 			t.Errorf("purged %d lines, want %d", got, want)
 		}
 	}
-	if got := value[[]task.Event](t)(s.History(t.Context(), id, 9)); len(got) != 2 || !got[0].At.Equal(t0.Add(3*time.Second)) {
+	if got := value[[]protocol.Event](t)(s.History(t.Context(), id, 9)); len(got) != 2 || !got[0].At.Equal(t0.Add(3*time.Second)) {
 		t.Errorf("left: %v", got)
 	}
 }
@@ -159,7 +161,7 @@ var errSick = errors.New("sick")
 // dead makes a dead task.
 func dead(t *testing.T, s *store.Store, opts ...task.Option) task.Task {
 	t.Helper()
-	row := inserted(t, s, newTask(t, "ann", 0, opts...))[0].Discard(errSick, t0)
+	row := transition.Discard(inserted(t, s, newTask(t, "ann", 0, opts...))[0], errSick, t0)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, row)) })
 	return row
 }
@@ -169,7 +171,7 @@ func retryDead(t *testing.T, s *store.Store) {
 	if got := value[[]task.Task](t)(s.Get(t.Context(), nil, []task.ID{row.ID})); cmp.Diff([]task.Task{row}, got) != "" {
 		t.Errorf("dead: %s", cmp.Diff([]task.Task{row}, got))
 	}
-	retried, err := row.Retry(t0.Add(time.Hour))
+	retried, err := transition.Retry(row, t0.Add(time.Hour))
 	must(t, err)
 	must(t, worldtest.Save(t.Context(), s, s.DB(), retried))
 	if got := value[[]task.Task](t)(s.Get(t.Context(), nil, []task.ID{row.ID})); cmp.Diff([]task.Task{retried}, got) != "" {
@@ -182,7 +184,7 @@ func retryDead(t *testing.T, s *store.Store) {
 
 func retryTaken(t *testing.T, s *store.Store) {
 	row := dead(t, s, task.Key("k"))
-	retried, err := row.Retry(t0)
+	retried, err := transition.Retry(row, t0)
 	must(t, err)
 	second := dead(t, s, task.Key("k")) // the first dead task with this key doesn't block it
 	if second.ID == row.ID {
@@ -196,7 +198,7 @@ func retryTaken(t *testing.T, s *store.Store) {
 
 func purgeRetried(t *testing.T, s *store.Store) {
 	row := dead(t, s)
-	retried, err := row.Retry(t0.Add(time.Hour))
+	retried, err := transition.Retry(row, t0.Add(time.Hour))
 	must(t, err)
 	must(t, worldtest.Save(t.Context(), s, s.DB(), retried))
 	if n := purged(t, s, t0.Add(time.Minute), 10); n != 0 {

@@ -159,7 +159,7 @@ func (s *Store) chosenIDs(ctx context.Context, q sqlx.QueryerContext, o task.Ope
 }
 
 // chosenBy is the condition that the operation's verb and filter choose a row. For an operation that was made it includes
-// rows that have ended since, to be counted as such. A comparison in SQL ignores blanks at the end: Operation.Matches decides.
+// rows that have ended since, to be counted as such. A comparison in SQL ignores blanks at the end: transition.OperationMatches decides.
 func (s *Store) chosenBy(o task.Operation) (string, []any) {
 	from, _ := o.Verb.From()
 	conditions, args := []string{"state = ?"}, []any{int64(from)}

@@ -13,8 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -27,7 +29,7 @@ func operation(t *testing.T, s *store.Store, o task.Operation) task.Operation {
 	if o.Verb == task.VerbShift {
 		o.By = time.Hour
 	}
-	o, err := o.Begin("ann@host", t0.Add(time.Hour))
+	o, err := transition.BeginOperation(o, "ann@host", t0.Add(time.Hour))
 	must(t, err)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		made, err := s.InsertOperation(ctx, tx, o)
@@ -58,7 +60,7 @@ func operations(t *testing.T, s *store.Store) {
 	}
 	first.State, first.Cursor, first.Looked, first.Changed, first.Ended = task.OperationPaused, task.NewID(), 5, 2, 1
 	first.Unchanged, first.Error, first.UpdatedAt = 1, "why", t0.Add(2*time.Hour)
-	second = second.Done(t0.Add(3 * time.Hour))
+	second = transition.EndOperation(second, t0.Add(3*time.Hour))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		for _, o := range []task.Operation{first, second} {
 			if _, found, err := s.LockOperation(ctx, tx, o.ID); !found || err != nil {
@@ -91,7 +93,7 @@ func operations(t *testing.T, s *store.Store) {
 	if d := cmp.Diff([]task.Operation{second, first, third}, value[[]task.Operation](t)(s.Operations(ctx, 10))); d != "" {
 		t.Errorf("listed with an id of the caller's (-want +got):\n%s", d)
 	}
-	third = third.Done(t0.Add(3 * time.Hour))
+	third = transition.EndOperation(third, t0.Add(3*time.Hour))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.SaveOperation(ctx, tx, third)) })
 	got, found, err := s.Operation(ctx, nil, first.ID)
 	if d := cmp.Diff(first, got); d != "" || !found || err != nil {
@@ -150,11 +152,11 @@ func purgeOperations(t *testing.T, s *store.Store) {
 		case 1:
 			o.State, o.UpdatedAt = task.OperationPaused, at
 		case 2:
-			o = o.Done(at)
+			o = transition.EndOperation(o, at)
 		case 3:
-			o, _ = o.Become(task.OperationCancelled, at)
+			o, _ = transition.ChangeOperation(o, task.OperationCancelled, at)
 		case 4:
-			o = o.Done(at.Add(time.Hour))
+			o = transition.EndOperation(o, at.Add(time.Hour))
 		}
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.SaveOperation(ctx, tx, o)) })
 	}
@@ -189,9 +191,9 @@ func crowd(t *testing.T, s *store.Store) []task.Task {
 		}
 		switch i % 6 {
 		case 1, 3:
-			rows[i] = rows[i].Discard(errors.New("enough"), at)
+			rows[i] = transition.Discard(rows[i], errors.New("enough"), at)
 		case 5:
-			rows[i] = rows[i].Finish(at)
+			rows[i] = transition.Finish(rows[i], at)
 		default:
 			continue
 		}
@@ -229,8 +231,8 @@ func operationWalk(t *testing.T, s *store.Store) {
 			o := operation(t, s, made)
 			var want []task.ID
 			for _, row := range rows {
-				since := o.TooLate(row) && verb != task.VerbDiscard && !row.FinishedAt.Before(o.CreatedAt) && row.Queue != o.To
-				if o.Matches(row) || since {
+				since := transition.OperationTooLate(o, row) && verb != task.VerbDiscard && !row.FinishedAt.Before(o.CreatedAt) && row.Queue != o.To
+				if transition.OperationMatches(o, row) || since {
 					want = append(want, row.ID)
 				}
 			}
@@ -285,7 +287,7 @@ func operationPreview(t *testing.T, s *store.Store) {
 			o := task.Operation{Verb: verb, Filter: f, By: time.Hour, CreatedAt: t0.Add(24 * time.Hour)}
 			want := map[task.ID]bool{}
 			for _, row := range rows {
-				if o.Matches(row) {
+				if transition.OperationMatches(o, row) {
 					want[row.ID] = true
 				}
 			}
@@ -304,7 +306,7 @@ func operationPreview(t *testing.T, s *store.Store) {
 			}
 			o.Limit = 2
 			first := slices.SortedFunc(maps.Keys(want), task.ID.Compare)
-			limited := task.IDs(value[[]task.Task](t)(s.Matching(t.Context(), o, 2)))
+			limited := protocol.IDs(value[[]task.Task](t)(s.Matching(t.Context(), o, 2)))
 			slices.SortFunc(limited, task.ID.Compare)
 			if !slices.Equal(limited, first[:min(2, len(first))]) {
 				t.Errorf("%s, %v: the sample of a limit is %v, of %v", verb, f, limited, first)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -40,7 +41,7 @@ var byOwner = indexOrder{index: "duetime_tasks_owner", column: "run_at", where: 
 
 // ListOwnerPage reads a page of an owner's pending rows by (run_at, id), after the cursor; a zero cursor means from the
 // first row. It reads only the columns of the index. Fewer than limit rows mean that this was the last page.
-func (s *Store) ListOwnerPage(ctx context.Context, owner string, after task.Cursor, limit int) ([]task.Task, error) {
+func (s *Store) ListOwnerPage(ctx context.Context, owner string, after protocol.Cursor, limit int) ([]task.Task, error) {
 	text, args := byOwner.sql(s.dialect, window{time.Time{}, time.UnixMilli(1 << 60), after, limit})
 	tasks, err := s.read(ctx, nil, entry.scanner(), "SELECT "+entry.list+" FROM duetime_tasks"+text, append([]any{owner}, args...))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -34,30 +35,32 @@ var (
 // zero from is before all times.
 type window struct {
 	from, to time.Time
-	after    task.Cursor
+	after    protocol.Cursor
 	limit    int
 }
 
 // sql returns the text after the table's name.
-func (o indexOrder) sql(d Dialect, w window) (string, []any) { return o.sqlUntil(d, w, task.Cursor{}) }
+func (o indexOrder) sql(d Dialect, w window) (string, []any) {
+	return o.sqlUntil(d, w, protocol.Cursor{})
+}
 
 // sqlUntil is sql that reads no row behind an end, unless the end is zero. Its two alternatives are two ranges of the index, in the index's order:
 // nothing is sorted, and rows of the cursor's millisecond that are before the cursor are not read.
-func (o indexOrder) sqlUntil(d Dialect, w window, end task.Cursor) (string, []any) {
+func (o indexOrder) sqlUntil(d Dialect, w window, end protocol.Cursor) (string, []any) {
 	start, at := w.after, w.after.At.UnixMilli()
 	switch {
 	case w.from.IsZero() && start.At.IsZero():
 		at = math.MinInt64 // another program's row may have any time
 	case !w.from.IsZero() && start.At.Before(w.from):
-		start, at = task.Cursor{At: w.from}, w.from.UnixMilli()
+		start, at = protocol.Cursor{At: w.from}, w.from.UnixMilli()
 	}
 	to, last := w.to.UnixMilli(), end.At.UnixMilli()
-	if end != (task.Cursor{}) {
+	if end != (protocol.Cursor{}) {
 		to = min(to, last+1)
 	}
 	text := d.Force(o.index) + " WHERE " + o.where + "((COL = ? AND id > ?) OR (COL > ? AND COL < ?)) AND COL < ?"
 	args := []any{at, start.ID[:], at, to, to}
-	if end != (task.Cursor{}) {
+	if end != (protocol.Cursor{}) {
 		text += " AND (COL < ? OR (COL = ? AND id <= ?))"
 		args = append(args, last, last, end.ID[:])
 	}
@@ -70,7 +73,7 @@ func (o indexOrder) sqlUntil(d Dialect, w window, end task.Cursor) (string, []an
 
 // Pending reads a page of pending rows with run_at in [from, to), by (run_at, id), after the cursor; a zero cursor means
 // from the first row. It reads only the columns of the index. Fewer than limit rows mean that this was the last page.
-func (s *Store) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+func (s *Store) Pending(ctx context.Context, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, error) {
 	tasks, err := s.page(ctx, byRunAt, window{from, to, after, limit})
 	if err != nil {
 		return nil, fmt.Errorf("read pending tasks: %w", err)
@@ -81,35 +84,35 @@ func (s *Store) Pending(ctx context.Context, from, to time.Time, after task.Curs
 // PendingExcept reads a page as Pending does, without the rows of some queues. It reads limit rows, of all queues, and those
 // that are inserted meanwhile, and returns where the next page begins; zero when there are no more rows.
 func (s *Store) PendingExcept(
-	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
-) (tasks []task.Task, next task.Cursor, err error) {
+	ctx context.Context, except []string, from, to time.Time, after protocol.Cursor, limit int,
+) (tasks []task.Task, next protocol.Cursor, err error) {
 	w := window{from, to, after, limit}
 	if len(except) == 0 {
 		if tasks, err = s.Pending(ctx, from, to, after, limit); len(tasks) == limit {
-			next = task.Cursor{At: tasks[limit-1].RunAt, ID: tasks[limit-1].ID}
+			next = protocol.Cursor{At: tasks[limit-1].RunAt, ID: tasks[limit-1].ID}
 		}
 		return tasks, next, err
 	}
 	tasks, next, err = s.selectPage(ctx, w, "queue NOT IN ("+marks(len(except))+")", anys(except))
 	if err != nil {
-		return nil, task.Cursor{}, fmt.Errorf("read pending tasks without %d queues: %w", len(except), err)
+		return nil, protocol.Cursor{}, fmt.Errorf("read pending tasks without %d queues: %w", len(except), err)
 	}
 	return tasks, next, nil
 }
 
 // Look reads a page of pending rows as the look asks, and returns where the next page begins; zero when there are no more
 // rows. SQLite, which has one worker, knows no shares.
-func (s *Store) Look(ctx context.Context, l task.Look) (tasks []task.Task, next task.Cursor, err error) {
+func (s *Store) Look(ctx context.Context, l protocol.Look) (tasks []task.Task, next protocol.Cursor, err error) {
 	condition, values := lookSQL(s.dialect, l)
 	tasks, next, err = s.selectPage(ctx, window{l.From, l.To, l.After, l.Limit}, condition, values)
 	if err != nil {
-		return nil, task.Cursor{}, fmt.Errorf("look for due tasks of queue %s: %w", l.Queue, err)
+		return nil, protocol.Cursor{}, fmt.Errorf("look for due tasks of queue %s: %w", l.Queue, err)
 	}
 	return tasks, next, nil
 }
 
 // lookSQL is the condition on the rows that a look wants.
-func lookSQL(d Dialect, l task.Look) (condition string, values []any) {
+func lookSQL(d Dialect, l protocol.Look) (condition string, values []any) {
 	condition = "queue = ? AND kind IN (" + marks(len(l.Kinds)) + ")"
 	values = append([]any{l.Queue}, anys(l.Kinds)...)
 	if !l.Share.Whole() && d != SQLite {
@@ -120,7 +123,7 @@ func lookSQL(d Dialect, l task.Look) (condition string, values []any) {
 }
 
 // selectPage reads the pending rows of a page that meet a condition, and returns where the next page begins.
-func (s *Store) selectPage(ctx context.Context, w window, condition string, values []any) (tasks []task.Task, next task.Cursor, err error) {
+func (s *Store) selectPage(ctx context.Context, w window, condition string, values []any) (tasks []task.Task, next protocol.Cursor, err error) {
 	if next, err = s.pageEnd(ctx, byRunAt, w); err != nil {
 		return nil, next, err
 	}
@@ -134,15 +137,15 @@ func (s *Store) selectPage(ctx context.Context, w window, condition string, valu
 const slack = 2
 
 // pageEnd returns the cursor at a page's last row, or zero if the page is not full. The server reads only the index.
-func (s *Store) pageEnd(ctx context.Context, order indexOrder, w window) (task.Cursor, error) {
+func (s *Store) pageEnd(ctx context.Context, order indexOrder, w window) (protocol.Cursor, error) {
 	text, args := order.endSQL(s.dialect, w)
 	var at int64
 	var id []byte
 	err := s.db.QueryRowxContext(ctx, text, args...).Scan(&at, &id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return task.Cursor{}, nil
+		return protocol.Cursor{}, nil
 	}
-	c := task.Cursor{At: time.UnixMilli(at).UTC()}
+	c := protocol.Cursor{At: time.UnixMilli(at).UTC()}
 	copy(c.ID[:], id)
 	return c, err
 }
@@ -154,7 +157,7 @@ func (o indexOrder) endSQL(d Dialect, w window) (string, []any) {
 
 // selectSQL returns the text after the columns that reads the first rows of a page, up to the page's end, that meet a condition.
 // It takes the page from the index first: no more rows are read, however many rows don't meet the condition.
-func (o indexOrder) selectSQL(d Dialect, w window, end task.Cursor, condition string, values []any, limit int) (string, []any) {
+func (o indexOrder) selectSQL(d Dialect, w window, end protocol.Cursor, condition string, values []any, limit int) (string, []any) {
 	w.limit *= slack
 	text, args := o.sqlUntil(d, w, end)
 	return " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.LeftFirst() +
@@ -165,7 +168,7 @@ func (o indexOrder) selectSQL(d Dialect, w window, end task.Cursor, condition st
 // Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), after the cursor; a zero
 // cursor means from the first row. It reads only the columns of the index. Fewer than limit rows mean that this was the
 // last page.
-func (s *Store) Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+func (s *Store) Changed(ctx context.Context, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, error) {
 	tasks, err := s.page(ctx, byChange, window{from, to, after, limit})
 	if err != nil {
 		return nil, fmt.Errorf("read changed tasks: %w", err)

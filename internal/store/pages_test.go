@@ -11,8 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -48,10 +50,10 @@ func ownerRows(t *testing.T, s *store.Store) {
 }
 
 // pages reads all pages of three rows and checks that each page but the last is full.
-func pages(t *testing.T, read func(after task.Cursor) ([]task.Task, error), at func(task.Task) time.Time) []task.ID {
+func pages(t *testing.T, read func(after protocol.Cursor) ([]task.Task, error), at func(task.Task) time.Time) []task.ID {
 	t.Helper()
 	var all []task.ID
-	var after task.Cursor
+	var after protocol.Cursor
 	for {
 		page := value[[]task.Task](t)(read(after))
 		for _, row := range page {
@@ -63,7 +65,7 @@ func pages(t *testing.T, read func(after task.Cursor) ([]task.Task, error), at f
 		if len(page) < 3 {
 			return all
 		}
-		after = task.Cursor{At: at(page[2]), ID: page[2].ID}
+		after = protocol.Cursor{At: at(page[2]), ID: page[2].ID}
 	}
 }
 
@@ -74,7 +76,7 @@ func pagesOfPending(t *testing.T, s *store.Store) {
 	}
 	rows = inserted(t, s, rows...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Finish(ctx, s, tx, rows[2:3], t0)) })
-	got := pages(t, func(after task.Cursor) ([]task.Task, error) {
+	got := pages(t, func(after protocol.Cursor) ([]task.Task, error) {
 		return s.Pending(t.Context(), t0.Add(time.Second), t0.Add(5*time.Second), after, 3)
 	}, func(r task.Task) time.Time { return r.RunAt })
 	if d := cmp.Diff(ids(slices.Delete(slices.Clone(rows[1:10]), 1, 2)), got); d != "" {
@@ -92,12 +94,12 @@ func pagesExcept(t *testing.T, s *store.Store) {
 	rows = inserted(t, s, rows...)
 	for except, want := range map[string][]int{"": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, "a": {3, 4, 7, 8, 9}, "a b": {4, 8}, "a b c": nil, "other": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}} {
 		var got, all []task.ID
-		var after task.Cursor
+		var after protocol.Cursor
 		for pages := 1; ; pages++ {
 			page, next, err := s.PendingExcept(t.Context(), strings.Fields(except), t0, t0.Add(5*time.Second), after, 3)
 			must(t, err)
 			got = append(got, ids(page)...)
-			if next == (task.Cursor{}) {
+			if next == (protocol.Cursor{}) {
 				if pages != 4 {
 					t.Errorf("but for %q: %d pages, want 3 of three rows and one of the last", except, pages)
 				}
@@ -123,7 +125,7 @@ func pagesOfChanged(t *testing.T, s *store.Store) {
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		must(t, worldtest.Finish(ctx, s, tx, rows[:1], t0.Add(2*time.Second)))
 	})
-	got := pages(t, func(after task.Cursor) ([]task.Task, error) {
+	got := pages(t, func(after protocol.Cursor) ([]task.Task, error) {
 		return s.Changed(t.Context(), t0, t0.Add(3*time.Second), after, 3)
 	}, func(r task.Task) time.Time { return r.UpdatedAt })
 	want := append(ids(rows[1:10]), append(ids(rows[:1]), ids(rows[10:])...)...)
@@ -235,8 +237,8 @@ func purgeBehindPending(t *testing.T, s *store.Store) {
 func TestPlanOfAPurge(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
-	at := func(n int) task.Cursor {
-		return task.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: task.ID{1}}
+	at := func(n int) protocol.Cursor {
+		return protocol.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: task.ID{1}}
 	}
 	rows := newTasks(t, 3000)
 	for i := range rows {
@@ -246,7 +248,7 @@ func TestPlanOfAPurge(t *testing.T) {
 		inserted(t, s, part...)
 	}
 	must(t, exec(s.DB(), "ANALYZE TABLE duetime_tasks"))
-	for name, after := range map[string]task.Cursor{"of a lap": {}, "in the middle": at(2000)} {
+	for name, after := range map[string]protocol.Cursor{"of a lap": {}, "in the middle": at(2000)} {
 		end, page := store.PurgeSQL(store.MySQL, at(2800).At, after, at(2100), 500)
 		e := &explainer{DB: s.DB()}
 		must(t, exec(e, end.Text, end.Args...))
@@ -266,8 +268,8 @@ func TestPlanOfAPurge(t *testing.T) {
 func TestSQLitePlanOfAPurge(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t)
-	at := func(n int) task.Cursor {
-		return task.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: task.ID{1}}
+	at := func(n int) protocol.Cursor {
+		return protocol.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: task.ID{1}}
 	}
 	end, page := store.PurgeSQL(store.SQLite, at(4).At, at(1), at(2), 500)
 	for _, c := range []struct {
@@ -290,7 +292,7 @@ func TestSQLitePlanOfAPurge(t *testing.T) {
 
 // The row of a tick that ended ahead of it stays until the tick has passed: its key keeps the tick from being made once more.
 func purgeTicks(t *testing.T, s *store.Store) {
-	_, tick := newRecurrence(t, "ann", "meals").Begin(t0)
+	_, tick := transition.BeginRecurrence(newRecurrence(t, "ann", "meals"), t0)
 	_, at, _ := tick.Tick()
 	rows := inserted(t, s, tick, newTask(t, "ann", 0, task.Once("r")), newTask(t, "bob", 0))
 	for i := range rows { // the tick's row first
@@ -348,7 +350,7 @@ func stats(t *testing.T, s *store.Store) {
 		for i := range rows[:200] {
 			must(t, worldtest.Finish(ctx, s, tx, rows[i:i+1], t0.Add(time.Duration(i+1)*time.Millisecond)))
 		}
-		must(t, worldtest.Save(ctx, s, tx, value[task.Task](t)(rows[200].Cancel(t0))))
+		must(t, worldtest.Save(ctx, s, tx, value[task.Task](t)(transition.Cancel(rows[200], t0))))
 	})
 	want := store.Stats{
 		States: map[string]int64{"pending": 2, "done": 200, "cancelled": 1, "dead": 0},
@@ -393,14 +395,14 @@ func TestPendingReadsEveryTime(t *testing.T) {
 			want = append(want, row.ID)
 		}
 		var got []task.ID
-		var after task.Cursor
+		var after protocol.Cursor
 		for range len(want) + 1 {
 			page := value[[]task.Task](t)(s.Pending(t.Context(), time.Time{}, time.UnixMilli(math.MaxInt64), after, 2))
 			got = append(got, ids(page)...)
 			if len(page) < 2 {
 				break
 			}
-			after = task.Cursor{At: page[1].RunAt, ID: page[1].ID}
+			after = protocol.Cursor{At: page[1].RunAt, ID: page[1].ID}
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("(-want +got):\n%s", d)

@@ -9,9 +9,11 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -59,7 +61,7 @@ func TestOldPrimaryAnswersNothing(t *testing.T) {
 	row := newTask(t, "ann", time.Hour)
 	inserted(t, s, row)
 	row = inserted(t, other, row)[0]
-	moved := value[task.Task](t)(row.Move(t0.Add(2*time.Hour), t0))
+	moved := value[task.Task](t)(transition.Move(row, t0.Add(2*time.Hour), t0))
 	inTx(t, other, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, other, tx, moved)) })
 	later := inserted(t, other, newTask(t, "bob", time.Hour))[0]
 	value[int64](t)(other.TakeAbove(t.Context(), "daemon", 41))
@@ -89,13 +91,15 @@ func TestOldPrimaryAnswersNothing(t *testing.T) {
 		"entries":       {3, func(ctx context.Context) (int64, error) { return versions(s.Entries(ctx, both)) }},
 		"missing entry": {1, func(ctx context.Context) (int64, error) { return versions(s.Entries(ctx, both[1:])) }},
 		"rows":          {3, func(ctx context.Context) (int64, error) { return versions(s.Get(ctx, nil, both)) }},
-		"pending":       {3, func(ctx context.Context) (int64, error) { return versions(s.Pending(ctx, t0, far, task.Cursor{}, 10)) }},
+		"pending": {3, func(ctx context.Context) (int64, error) {
+			return versions(s.Pending(ctx, t0, far, protocol.Cursor{}, 10))
+		}},
 		"pending but a queue's": {3, func(ctx context.Context) (int64, error) {
-			rows, _, err := s.PendingExcept(ctx, []string{"other"}, t0, far, task.Cursor{}, 10)
+			rows, _, err := s.PendingExcept(ctx, []string{"other"}, t0, far, protocol.Cursor{}, 10)
 			return versions(rows, err)
 		}},
 		"changed": {3, func(ctx context.Context) (int64, error) {
-			return versions(s.Changed(ctx, time.Time{}, far, task.Cursor{}, 10))
+			return versions(s.Changed(ctx, time.Time{}, far, protocol.Cursor{}, 10))
 		}},
 		"owner's": {1, func(ctx context.Context) (int64, error) { return versions(s.ListOwner(ctx, nil, "bob", "")) }},
 		"epoch":   {42, func(ctx context.Context) (int64, error) { return s.Current(ctx, "daemon") }},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -39,12 +40,12 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (n int, 
 	after, newLap := s.purged, !s.purging && before.Sub(s.lapped) >= purgeLap
 	switch overlap := before.Add(-purgeOverlap); {
 	case newLap:
-		after = task.Cursor{}
+		after = protocol.Cursor{}
 	case !s.purging && after.At.After(overlap):
-		after = task.Cursor{At: overlap}
+		after = protocol.Cursor{At: overlap}
 	}
 	end := s.purgeEnd
-	if end == (task.Cursor{}) {
+	if end == (protocol.Cursor{}) {
 		end, err = s.pageEnd(ctx, byChange, window{to: before, after: after, limit: cmp.Or(s.purgeScan, purgeScan)})
 		if err != nil {
 			return 0, false, fmt.Errorf("find how far to look for finished tasks: %w", err)
@@ -64,10 +65,10 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (n int, 
 	switch {
 	case len(found) == limit && last != end:
 		s.purged, s.purgeEnd = last, end
-	case end != (task.Cursor{}):
-		s.purged, s.purgeEnd = end, task.Cursor{}
+	case end != (protocol.Cursor{}):
+		s.purged, s.purgeEnd = end, protocol.Cursor{}
 	default:
-		s.purged, s.purging = task.Cursor{At: before}, false
+		s.purged, s.purging = protocol.Cursor{At: before}, false
 	}
 	if newLap {
 		s.lapped = before
@@ -77,7 +78,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (n int, 
 
 // purgeSQL finds rows to delete, up to a page's end; zero: up to the last row. The milliseconds of ticks are compared as texts, of 13
 // digits from 2001 to 2286: a key of another program that begins with r may have none.
-func purgeSQL(d Dialect, before time.Time, after, end task.Cursor, limit int) (string, []any) {
+func purgeSQL(d Dialect, before time.Time, after, end protocol.Cursor, limit int) (string, []any) {
 	text, args := endedByChange.sqlUntil(d, window{time.Time{}, before, after, limit}, end)
 	return "SELECT id, updated_at FROM duetime_tasks" + text, append([]any{strconv.FormatInt(before.UnixMilli(), 10)}, args...)
 }
@@ -119,7 +120,7 @@ func (s *Store) Purged() time.Time {
 }
 
 // readCursors reads ids in the order of the times beside them, and returns the last place in that order.
-func (s *Store) readCursors(ctx context.Context, query string, args []any) (ids []task.ID, last task.Cursor, err error) {
+func (s *Store) readCursors(ctx context.Context, query string, args []any) (ids []task.ID, last protocol.Cursor, err error) {
 	err = forEach(ctx, s.db, query, args, []any{idBytes{&last.ID}, unixMs{&last.At}}, func() { ids = append(ids, last.ID) })
 	return ids, last, err
 }

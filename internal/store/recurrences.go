@@ -9,6 +9,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -81,7 +83,7 @@ func (s *Store) pendingTicksByKey(ctx context.Context, q sqlx.QueryerContext, ow
 		for part := range slices.Chunk(recurrences, keysPerRead) {
 			var args []any
 			for _, id := range part {
-				key := strings.TrimSuffix(task.Recurrence{ID: id}.Extra(time.UnixMilli(0)).DedupKey, ":0")
+				key := strings.TrimSuffix(transition.ExtraTask(task.Recurrence{ID: id}, time.UnixMilli(0)).DedupKey, ":0")
 				args = append(args, owner, kind, key+":", key+";") // the character after the colon
 			}
 			var id task.ID
@@ -129,7 +131,7 @@ func (s *Store) ListRecurrences(ctx context.Context, f RecurrenceFilter) ([]task
 
 // DueRecurrences reads a page of active recurrences whose newest task was to be due before the moment, or that have none, by
 // (due_at, id), after the cursor; a zero cursor means from the first row. Fewer than limit rows mean that this was the last page.
-func (s *Store) DueRecurrences(ctx context.Context, before time.Time, after task.Cursor, limit int) ([]task.Recurrence, error) {
+func (s *Store) DueRecurrences(ctx context.Context, before time.Time, after protocol.Cursor, limit int) ([]task.Recurrence, error) {
 	at := msOrZero(after.At)
 	text := s.dialect.stateThen(recurrenceList) + " FROM duetime_recurrences" + s.dialect.Force("duetime_recurrences_due") +
 		" WHERE state = 0 AND ((due_at = ? AND id > ?) OR (due_at > ? AND due_at < ?)) AND due_at < ? ORDER BY due_at, id LIMIT ?"

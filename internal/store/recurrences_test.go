@@ -10,8 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -110,11 +112,11 @@ func dueRecurrences(t *testing.T, s *store.Store) {
 		}
 	})
 	var got []task.ID
-	for after, full := (task.Cursor{}), true; full; {
+	for after, full := (protocol.Cursor{}), true; full; {
 		rows := value[[]task.Recurrence](t)(s.DueRecurrences(t.Context(), t0.Add(time.Minute), after, 2))
 		for _, r := range rows {
 			got = append(got, r.ID)
-			after = task.Cursor{At: r.DueAt, ID: r.ID}
+			after = protocol.Cursor{At: r.DueAt, ID: r.ID}
 		}
 		full = len(rows) == 2
 	}
@@ -182,8 +184,8 @@ func TestPendingTicksOfACrowdedOwner(t *testing.T) {
 	r, other := newRecurrence(t, "ann", "meals"), newRecurrence(t, "ann", "walks")
 	was := r
 	was.Kind = "meal.early"
-	ended := r.Extra(t0)
-	pending := inserted(t, s, r.Extra(t0.Add(time.Second)), was.Extra(t0.Add(2*time.Second)), other.Extra(t0), ended)
+	ended := transition.ExtraTask(r, t0)
+	pending := inserted(t, s, transition.ExtraTask(r, t0.Add(time.Second)), transition.ExtraTask(was, t0.Add(2*time.Second)), transition.ExtraTask(other, t0), ended)
 	must(t, exec(s.DB(), "UPDATE duetime_tasks SET state = 1 WHERE id = ?", ended.ID[:]))
 	for _, crowd := range []int{1000, 30_000} {
 		crowdOf(t, s, "ann", crowd)

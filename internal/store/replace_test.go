@@ -13,6 +13,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -21,7 +22,7 @@ func saveReplaced(t *testing.T, s *store.Store) {
 	step := func(with func(i int, row task.Task) task.Task) {
 		t.Helper()
 		for i := range rows {
-			rows[i] = value[task.Task](t)(rows[i].Replace(with(i, rows[i]), t0.Add(time.Second)))
+			rows[i] = value[task.Task](t)(transition.Replace(rows[i], with(i, rows[i]), t0.Add(time.Second)))
 		}
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, rows...)) })
 		if d := cmp.Diff(rows, value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows)))); d != "" {
@@ -35,7 +36,7 @@ func saveReplaced(t *testing.T, s *store.Store) {
 	})
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		for i := range rows {
-			rows[i] = rows[i].Fail(errors.New("no"), time.Second, t0.Add(time.Second))
+			rows[i] = transition.Fail(rows[i], errors.New("no"), time.Second, t0.Add(time.Second))
 		}
 		must(t, worldtest.Save(ctx, s, tx, rows...))
 	})

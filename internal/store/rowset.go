@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -108,7 +109,7 @@ func (s *Store) existingIDs(ctx context.Context, q sqlx.ExtContext, tasks []task
 			text = "SELECT id FROM duetime_tasks" + s.dialect.Force("duetime_tasks_dedup") + " WHERE " +
 				strings.Repeat(" OR (owner = ? AND kind = ? AND dedup_key = ?)", keys)[len(" OR "):] + " UNION " + text
 		}
-		err := forEach(ctx, q, text, append(args, idArgs(task.IDs(part))...), []any{idBytes{&id}}, func() { ids = append(ids, id) })
+		err := forEach(ctx, q, text, append(args, idArgs(protocol.IDs(part))...), []any{idBytes{&id}}, func() { ids = append(ids, id) })
 		if err != nil {
 			return nil, fmt.Errorf("read which tasks have %d keys: %w", keys, err)
 		}

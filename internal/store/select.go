@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,7 +21,7 @@ type selection struct {
 }
 
 var (
-	wholeRow = selection{names(columns), columns, task.Task.Sane}
+	wholeRow = selection{names(columns), columns, transition.Sane}
 	// entry has the columns of an index entry, and updated_at. All other fields stay zero.
 	entry = selection{names(having(indexed)), having(indexed), func(t task.Task) task.Task { return t }}
 )

@@ -13,6 +13,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -64,7 +65,7 @@ func TestHostileDefaults(t *testing.T) {
 		if got := value[[]task.Task](t)(other.Get(t.Context(), nil, ids(made))); len(got) != 5 || got[0].Owner != "ann é 喂" {
 			t.Fatalf("%s: %d rows of 5 inserted are there for others, of owner %q", name, len(got), got[0].Owner)
 		}
-		moved := value[task.Task](t)(made[0].Move(t0.Add(1e9), t0))
+		moved := value[task.Task](t)(transition.Move(made[0], t0.Add(1e9), t0))
 		must(t, worldtest.Save(t.Context(), s, s.DB(), moved))
 		if got := value[[]task.Task](t)(other.Get(t.Context(), nil, ids(made[:1]))); !got[0].RunAt.Equal(moved.RunAt) || got[0].Version != 2 {
 			t.Errorf("%s: moved to %v, and reads %v of version %d", name, moved.RunAt, got[0].RunAt, got[0].Version)

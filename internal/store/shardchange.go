@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -25,26 +26,26 @@ func (s *Store) PollShards(ctx context.Context, n int) error {
 	return nil
 }
 
-// BeginChange changes the number of shards from what l says, whose change must have ended. It returns task.ErrLayoutChanged if
+// BeginChange changes the number of shards from what l says, whose change must have ended. It returns protocol.ErrLayoutChanged if
 // the layout is no longer l.
-func (s *Store) BeginChange(ctx context.Context, q sqlx.ExtContext, l task.Layout, shards int) error {
+func (s *Store) BeginChange(ctx context.Context, q sqlx.ExtContext, l protocol.Layout, shards int) error {
 	return s.setCounts(ctx, q, l, l.Shards, shards)
 }
 
-// CancelChange turns the change of l round: rows go back to where they came from. It returns task.ErrLayoutChanged if the layout
+// CancelChange turns the change of l round: rows go back to where they came from. It returns protocol.ErrLayoutChanged if the layout
 // is no longer l.
-func (s *Store) CancelChange(ctx context.Context, q sqlx.ExtContext, l task.Layout) error {
+func (s *Store) CancelChange(ctx context.Context, q sqlx.ExtContext, l protocol.Layout) error {
 	return s.setCounts(ctx, q, l, l.Shards, l.ShardsFrom)
 }
 
-func (s *Store) setCounts(ctx context.Context, q sqlx.ExtContext, l task.Layout, from, to int) error {
+func (s *Store) setCounts(ctx context.Context, q sqlx.ExtContext, l protocol.Layout, from, to int) error {
 	return s.updateLayout(ctx, q, l, "generation = generation + 1, paused = 0, moved = 0, to_move = 0, shards_from = ?, shards = ?, "+
 		"shards_ever = CASE WHEN shards_ever < ? THEN ? ELSE shards_ever END", from, to, to, to)
 }
 
-// PauseChange pauses the change of l, or resumes it; false if it was so before. It returns task.ErrLayoutChanged if another change
+// PauseChange pauses the change of l, or resumes it; false if it was so before. It returns protocol.ErrLayoutChanged if another change
 // has begun.
-func (s *Store) PauseChange(ctx context.Context, q sqlx.ExtContext, l task.Layout, paused bool) (bool, error) {
+func (s *Store) PauseChange(ctx context.Context, q sqlx.ExtContext, l protocol.Layout, paused bool) (bool, error) {
 	r, err := q.ExecContext(ctx, "UPDATE duetime_layout SET paused = ? WHERE only_row = 1 AND generation = ? AND shards_from > 0 AND paused <> ?",
 		paused, l.Generation, paused)
 	if err != nil {
@@ -55,13 +56,13 @@ func (s *Store) PauseChange(ctx context.Context, q sqlx.ExtContext, l task.Layou
 	}
 	now, err := s.readLayout(ctx, q)
 	if err == nil && (now.Generation != l.Generation || !now.Changing()) {
-		err = task.ErrLayoutChanged
+		err = protocol.ErrLayoutChanged
 	}
 	return false, err
 }
 
 // SetToMove records how many rows the change of l has to move.
-func (s *Store) SetToMove(ctx context.Context, l task.Layout, n int64) error {
+func (s *Store) SetToMove(ctx context.Context, l protocol.Layout, n int64) error {
 	_, err := s.db.ExecContext(ctx, "UPDATE duetime_layout SET to_move = ? WHERE only_row = 1 AND generation = ?", n, l.Generation)
 	if err != nil {
 		return fmt.Errorf("record the number of rows to move: %w", err)
@@ -70,8 +71,8 @@ func (s *Store) SetToMove(ctx context.Context, l task.Layout, n int64) error {
 }
 
 // EndChange ends the change of l, all of whose rows are in their place, and writes a line of the history with it. It returns
-// task.ErrLayoutChanged if the layout is no longer l, or the change is paused.
-func (s *Store) EndChange(ctx context.Context, l task.Layout, line task.Event) error {
+// protocol.ErrLayoutChanged if the layout is no longer l, or the change is paused.
+func (s *Store) EndChange(ctx context.Context, l protocol.Layout, line protocol.Event) error {
 	tx, err := s.Begin(ctx)
 	if err != nil {
 		return err
@@ -80,14 +81,14 @@ func (s *Store) EndChange(ctx context.Context, l task.Layout, line task.Event) e
 	if err := s.updateLayout(ctx, tx, l, "shards_from = 0, to_move = moved"); err != nil {
 		return err
 	}
-	if err := s.Record(ctx, tx, []task.Event{line}); err != nil {
+	if err := s.Record(ctx, tx, []protocol.Event{line}); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
 // updateLayout updates the layout if it is still l but for its progress; set must change the row.
-func (s *Store) updateLayout(ctx context.Context, q sqlx.ExtContext, l task.Layout, set string, args ...any) error {
+func (s *Store) updateLayout(ctx context.Context, q sqlx.ExtContext, l protocol.Layout, set string, args ...any) error {
 	args = append(args, l.Generation, l.ShardsFrom, l.Paused)
 	r, err := q.ExecContext(ctx, "UPDATE duetime_layout SET "+set+" WHERE only_row = 1 AND generation = ? AND shards_from = ? AND paused = ?", args...)
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *Store) updateLayout(ctx context.Context, q sqlx.ExtContext, l task.Layo
 	}
 	n, err := r.RowsAffected()
 	if err == nil && n != 1 {
-		return task.ErrLayoutChanged
+		return protocol.ErrLayoutChanged
 	}
 	return err
 }
@@ -115,7 +116,7 @@ func (s *Store) CountPlaced(ctx context.Context) (int64, error) {
 }
 
 // DeadPage is Pending for dead rows.
-func (s *Store) DeadPage(ctx context.Context, after task.Cursor, limit int) ([]task.Task, error) {
+func (s *Store) DeadPage(ctx context.Context, after protocol.Cursor, limit int) ([]task.Task, error) {
 	tasks, err := s.page(ctx, deadByRunAt, window{to: fromMs(math.MaxInt64), after: after, limit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("read dead tasks: %w", err)
@@ -125,9 +126,9 @@ func (s *Store) DeadPage(ctx context.Context, after task.Cursor, limit int) ([]t
 
 // Rehome moves those of the rows that are misplaced by l to their owner's place, in a transaction of its own with the
 // layout's progress. It returns the rows with their new shard. It leaves rows that another transaction holds. Their versions
-// stay: nothing about the tasks has changed. It returns task.ErrLayoutChanged, and has moved nothing, if the layout is no longer l
+// stay: nothing about the tasks has changed. It returns protocol.ErrLayoutChanged, and has moved nothing, if the layout is no longer l
 // or the change is paused.
-func (s *Store) Rehome(ctx context.Context, l task.Layout, ids []task.ID) (rehomed []task.Task, err error) {
+func (s *Store) Rehome(ctx context.Context, l protocol.Layout, ids []task.ID) (rehomed []task.Task, err error) {
 	tx, err := s.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -162,10 +163,10 @@ func (s *Store) Rehome(ctx context.Context, l task.Layout, ids []task.ID) (rehom
 }
 
 // saveShards writes the rows' shards, which are their owners' places, and nothing else.
-func (s *Store) saveShards(ctx context.Context, q sqlx.ExtContext, l task.Layout, rows []task.Task) error {
+func (s *Store) saveShards(ctx context.Context, q sqlx.ExtContext, l protocol.Layout, rows []task.Task) error {
 	if place := s.dialect.place(); place != "" && len(rows) > 0 {
 		_, err := q.ExecContext(ctx, "UPDATE duetime_tasks"+s.dialect.Force("PRIMARY")+" SET shard = "+place+" WHERE id IN ("+marks(len(rows))+")",
-			append([]any{l.Shards}, idArgs(task.IDs(rows))...)...)
+			append([]any{l.Shards}, idArgs(protocol.IDs(rows))...)...)
 		return err
 	}
 	for part := range slices.Chunk(rows, writeChunk) {
@@ -174,7 +175,7 @@ func (s *Store) saveShards(ctx context.Context, q sqlx.ExtContext, l task.Layout
 			args = append(args, part[i].ID[:], part[i].Shard)
 		}
 		_, err := q.ExecContext(ctx, "UPDATE duetime_tasks"+s.dialect.Force("PRIMARY")+" SET shard = CASE id"+
-			strings.Repeat(" WHEN ? THEN ?", len(part))+" END WHERE id IN ("+marks(len(part))+")", append(args, idArgs(task.IDs(part))...)...)
+			strings.Repeat(" WHEN ? THEN ?", len(part))+" END WHERE id IN ("+marks(len(part))+")", append(args, idArgs(protocol.IDs(part))...)...)
 		if err != nil {
 			return err
 		}

@@ -9,24 +9,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // changeOf begins a change of the number of shards, and returns the layout after it.
-func changeOf(t *testing.T, s *store.Store, shards int) task.Layout {
+func changeOf(t *testing.T, s *store.Store, shards int) protocol.Layout {
 	t.Helper()
-	must(t, s.BeginChange(t.Context(), s.DB(), value[task.Layout](t)(s.Layout(t.Context())), shards))
-	return value[task.Layout](t)(s.Layout(t.Context()))
+	must(t, s.BeginChange(t.Context(), s.DB(), value[protocol.Layout](t)(s.Layout(t.Context())), shards))
+	return value[protocol.Layout](t)(s.Layout(t.Context()))
 }
 
 func shardChange(t *testing.T, s *store.Store) {
 	ctx := t.Context()
-	before := value[task.Layout](t)(s.Layout(ctx))
+	before := value[protocol.Layout](t)(s.Layout(ctx))
 	want := func(step string, shards, ever, from int, generation int64, paused bool, moved int64) {
 		t.Helper()
-		got := value[task.Layout](t)(s.Layout(ctx))
+		got := value[protocol.Layout](t)(s.Layout(ctx))
 		l := before
 		l.Shards, l.ShardsEver, l.ShardsFrom, l.Generation, l.Paused, l.Moved, l.ToMove = shards, ever, from, generation, paused, moved, got.ToMove
 		if d := cmp.Diff(l, got); d != "" {
@@ -38,7 +40,7 @@ func shardChange(t *testing.T, s *store.Store) {
 	want("polled", shards, 40, 0, 0, false, 0)
 	l := changeOf(t, s, 64)
 	want("begun", 64, 64, shards, 1, false, 0)
-	if err := s.BeginChange(ctx, s.DB(), before, 8); !errors.Is(err, task.ErrLayoutChanged) {
+	if err := s.BeginChange(ctx, s.DB(), before, 8); !errors.Is(err, protocol.ErrLayoutChanged) {
 		t.Errorf("a change beside another: %v, want ErrLayoutChanged", err)
 	}
 	if changed := value[bool](t)(s.PauseChange(ctx, s.DB(), l, true)); !changed {
@@ -48,7 +50,7 @@ func shardChange(t *testing.T, s *store.Store) {
 		t.Error("pause of a paused change: changed")
 	}
 	want("paused", 64, 64, shards, 1, true, 0)
-	if err := s.EndChange(ctx, l, task.Event{At: t0, Name: task.EventShards}); !errors.Is(err, task.ErrLayoutChanged) {
+	if err := s.EndChange(ctx, l, protocol.Event{At: t0, Name: protocol.EventShards}); !errors.Is(err, protocol.ErrLayoutChanged) {
 		t.Errorf("end of a paused change: %v, want ErrLayoutChanged", err)
 	}
 	if changed := value[bool](t)(s.PauseChange(ctx, s.DB(), l, false)); !changed {
@@ -56,18 +58,18 @@ func shardChange(t *testing.T, s *store.Store) {
 	}
 	must(t, s.CancelChange(ctx, s.DB(), l))
 	want("cancelled", shards, 64, 64, 2, false, 0)
-	if err := s.CancelChange(ctx, s.DB(), l); !errors.Is(err, task.ErrLayoutChanged) {
+	if err := s.CancelChange(ctx, s.DB(), l); !errors.Is(err, protocol.ErrLayoutChanged) {
 		t.Errorf("cancel of an older change: %v, want ErrLayoutChanged", err)
 	}
-	if _, err := s.PauseChange(ctx, s.DB(), l, true); !errors.Is(err, task.ErrLayoutChanged) {
+	if _, err := s.PauseChange(ctx, s.DB(), l, true); !errors.Is(err, protocol.ErrLayoutChanged) {
 		t.Errorf("pause of an older change: %v, want ErrLayoutChanged", err)
 	}
 	if at := value[time.Time](t)(s.ShardsChanged(ctx)); !at.IsZero() {
 		t.Errorf("changed at %v before any line of the history says so", at)
 	}
-	must(t, s.EndChange(ctx, value[task.Layout](t)(s.Layout(ctx)), task.Event{At: t0, Name: task.EventShards}))
+	must(t, s.EndChange(ctx, value[protocol.Layout](t)(s.Layout(ctx)), protocol.Event{At: t0, Name: protocol.EventShards}))
 	want("over", shards, 64, 0, 2, false, 0)
-	must(t, s.Record(ctx, nil, []task.Event{{At: t0.Add(time.Hour), Name: task.EventPaused, Detail: "mails"}}))
+	must(t, s.Record(ctx, nil, []protocol.Event{{At: t0.Add(time.Hour), Name: protocol.EventPaused, Detail: "mails"}}))
 	if at := value[time.Time](t)(s.ShardsChanged(ctx)); !at.Equal(t0) {
 		t.Errorf("changed at %v, want %v", at, t0)
 	}
@@ -80,8 +82,8 @@ func rehome(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTasks(t, 250)...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { // a done row stays, a dead one goes
 		must(t, worldtest.Finish(ctx, s, tx, rows[:1], t0))
-		rows[0] = rows[0].Finish(t0)
-		rows[1] = rows[1].Discard(errors.New("enough"), t0)
+		rows[0] = transition.Finish(rows[0], t0)
+		rows[1] = transition.Discard(rows[1], errors.New("enough"), t0)
 		must(t, worldtest.Save(ctx, s, tx, rows[1:2]...))
 	})
 	if n := value[int64](t)(s.CountPlaced(ctx)); n != 249 {
@@ -99,7 +101,7 @@ func rehome(t *testing.T, s *store.Store) {
 	if d := cmp.Diff(rows, value[[]task.Task](t)(s.Get(ctx, nil, ids(rows)))); d != "" {
 		t.Errorf("after Rehome (-want +got):\n%s", d)
 	}
-	if now := value[task.Layout](t)(s.Layout(ctx)); len(moved) != want || want < 100 || now.Moved != int64(want) {
+	if now := value[protocol.Layout](t)(s.Layout(ctx)); len(moved) != want || want < 100 || now.Moved != int64(want) {
 		t.Errorf("%d rows rehomed, the layout says %d, want %d", len(moved), now.Moved, want)
 	}
 	for _, row := range moved {
@@ -110,7 +112,7 @@ func rehome(t *testing.T, s *store.Store) {
 	if again := value[[]task.Task](t)(s.Rehome(ctx, l, ids(rows))); len(again) != 0 {
 		t.Errorf("%d rows rehomed twice", len(again))
 	}
-	if dead := value[[]task.Task](t)(s.DeadPage(ctx, task.Cursor{}, 10)); len(dead) != 1 || dead[0].ID != rows[1].ID {
+	if dead := value[[]task.Task](t)(s.DeadPage(ctx, protocol.Cursor{}, 10)); len(dead) != 1 || dead[0].ID != rows[1].ID {
 		t.Errorf("dead rows %v, want %s", ids(dead), rows[1].ID)
 	}
 
@@ -118,9 +120,9 @@ func rehome(t *testing.T, s *store.Store) {
 	if _, err := s.Rehome(ctx, l, ids(rows)); err != nil {
 		t.Errorf("rehome by an older layout, nothing to do: %v", err)
 	}
-	back := value[task.Layout](t)(s.Layout(ctx))
+	back := value[protocol.Layout](t)(s.Layout(ctx))
 	value[bool](t)(s.PauseChange(ctx, s.DB(), back, true))
-	if _, err := s.Rehome(ctx, back, ids(rows)); !errors.Is(err, task.ErrLayoutChanged) {
+	if _, err := s.Rehome(ctx, back, ids(rows)); !errors.Is(err, protocol.ErrLayoutChanged) {
 		t.Errorf("rehome of a paused change: %v, want ErrLayoutChanged", err)
 	}
 	if d := cmp.Diff(rows, value[[]task.Task](t)(s.Get(ctx, nil, ids(rows)))); d != "" {
@@ -166,7 +168,7 @@ func insertsFollowTheLayout(t *testing.T, s *store.Store) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if got := value[task.Layout](t)(s.RecentLayout(ctx)); got.Shards != 512 {
+	if got := value[protocol.Layout](t)(s.RecentLayout(ctx)); got.Shards != 512 {
 		t.Errorf("the recent layout has %d shards, want 512", got.Shards)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -41,11 +42,11 @@ type Store struct {
 	ownedAhead int                  // ids that are read at once; 0: ownedAhead
 
 	purgeMu   sync.Mutex
-	purged    task.Cursor // where the last purge stopped
-	purging   bool        // a round of purges is under way
-	purgeEnd  task.Cursor // of the page that is purged; zero: not known, or the last page
-	purgeScan int         // entries of the index in a page; 0: purgeScan
-	lapped    time.Time   // the limit of the last round that began at the oldest row
+	purged    protocol.Cursor // where the last purge stopped
+	purging   bool            // a round of purges is under way
+	purgeEnd  protocol.Cursor // of the page that is purged; zero: not known, or the last page
+	purgeScan int             // entries of the index in a page; 0: purgeScan
+	lapped    time.Time       // the limit of the last round that began at the oldest row
 }
 
 // On makes a store on a handle that the caller opened and will close. Its connections are guarded against lost

@@ -6,16 +6,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // WalkQuery asks for rows of one state, by (run_at, id).
 type WalkQuery struct {
 	State                task.State
-	From, To             time.Time   // of run_at: [From, To)
-	DueAfter, DueBefore  time.Time   // of due_at: [DueAfter, DueBefore); zero: no bound
-	After                task.Cursor // zero: from the first row
-	Kind, Queue, Subject string      // empty: all
+	From, To             time.Time       // of run_at: [From, To)
+	DueAfter, DueBefore  time.Time       // of due_at: [DueAfter, DueBefore); zero: no bound
+	After                protocol.Cursor // zero: from the first row
+	Kind, Queue, Subject string          // empty: all
 	Exclude              task.Exclusion
 	Scan                 int // rows that are read
 	Limit                int // rows that are returned
@@ -23,24 +24,24 @@ type WalkQuery struct {
 
 // Walk reads whole rows, and returns where the next page begins; zero when there are no more rows. It reads the index in its
 // order, so it takes the same time however many rows there are. A page may have no rows, and yet a next one.
-func (s *Store) Walk(ctx context.Context, q WalkQuery) (tasks []task.Task, next task.Cursor, err error) {
+func (s *Store) Walk(ctx context.Context, q WalkQuery) (tasks []task.Task, next protocol.Cursor, err error) {
 	w := window{q.From, q.To, q.After, q.Scan}
 	if next, err = s.pageEnd(ctx, walkOrder(q.State), w); err == nil {
 		text, args := q.sql(s.dialect, w, next)
 		tasks, err = s.query(ctx, nil, "SELECT "+wholeRow.list+text, args)
 	}
 	if err != nil {
-		return nil, task.Cursor{}, fmt.Errorf("walk through %s tasks: %w", q.State, err)
+		return nil, protocol.Cursor{}, fmt.Errorf("walk through %s tasks: %w", q.State, err)
 	}
 	if len(tasks) > q.Limit {
 		tasks = tasks[:q.Limit]
-		next = task.Cursor{At: tasks[q.Limit-1].RunAt, ID: tasks[q.Limit-1].ID}
+		next = protocol.Cursor{At: tasks[q.Limit-1].RunAt, ID: tasks[q.Limit-1].ID}
 	}
 	return tasks, next, nil
 }
 
 // sql reads one row more than are returned, which says that there are more.
-func (q WalkQuery) sql(d Dialect, w window, end task.Cursor) (string, []any) {
+func (q WalkQuery) sql(d Dialect, w window, end protocol.Cursor) (string, []any) {
 	conditions, values := []string{"state = ?"}, []any{int8(q.State)}
 	for _, c := range []struct{ column, value string }{{"kind", q.Kind}, {"queue", q.Queue}, {"subject", q.Subject}} {
 		if c.value != "" {

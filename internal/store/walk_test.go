@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -32,7 +33,7 @@ func walks(t *testing.T, s *store.Store) {
 				t.Errorf("the walk left the payload of %s out", row.ID)
 			}
 		}
-		if q.After = next; next == (task.Cursor{}) {
+		if q.After = next; next == (protocol.Cursor{}) {
 			break
 		}
 	}
@@ -52,7 +53,7 @@ func walks(t *testing.T, s *store.Store) {
 	}
 	done, next, err := s.Walk(t.Context(), store.WalkQuery{State: task.Done, To: t0.Add(time.Hour), Scan: 10, Limit: 10})
 	must(t, err)
-	if d := cmp.Diff(ids(rows[2:3]), ids(done)); d != "" || next != (task.Cursor{}) {
+	if d := cmp.Diff(ids(rows[2:3]), ids(done)); d != "" || next != (protocol.Cursor{}) {
 		t.Errorf("done, next at %v (-want +got):\n%s", next, d)
 	}
 }
@@ -78,17 +79,17 @@ func walksFind(t *testing.T, s *store.Store) {
 		q.To, q.Scan, q.Limit = t0.Add(time.Hour), 4, 1
 		found, next, err := s.Walk(t.Context(), q)
 		must(t, err)
-		if want := (task.Cursor{At: rows[3].RunAt, ID: rows[3].ID}); len(found) > 0 || next != want {
+		if want := (protocol.Cursor{At: rows[3].RunAt, ID: rows[3].ID}); len(found) > 0 || next != want {
 			t.Errorf("%+v: first page has %d rows, next at %v, want none and %v", q, len(found), next, want)
 		}
 		q.After = next
 		found, next, err = s.Walk(t.Context(), q)
 		must(t, err)
-		if want := (task.Cursor{At: rows[4].RunAt, ID: rows[4].ID}); len(found) != 1 || found[0].ID != want.ID || next != want {
+		if want := (protocol.Cursor{At: rows[4].RunAt, ID: rows[4].ID}); len(found) != 1 || found[0].ID != want.ID || next != want {
 			t.Errorf("%+v: second page has %v, next at %v", q, ids(found), next)
 		}
 		q.After = next
-		if found, next, err = s.Walk(t.Context(), q); err != nil || len(found) != 1 || next != (task.Cursor{}) {
+		if found, next, err = s.Walk(t.Context(), q); err != nil || len(found) != 1 || next != (protocol.Cursor{}) {
 			t.Errorf("%+v: last page has %v, next at %v, error %v", q, ids(found), next, err)
 		}
 	}

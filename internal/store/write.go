@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -23,15 +24,15 @@ var changeable = having(changed)
 // all pending. A dead task that is to wait again answers task.ErrOwnerBlocked or task.ErrKeyTaken if it can't: the caller may go on then.
 //
 // The statement has the columns that differ, so it is as short as the transition.
-func (s *Store) Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error {
+func (s *Store) Write(ctx context.Context, q sqlx.ExtContext, changes []transition.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	byID := make([]*task.Change, len(changes)) // a change is large
+	byID := make([]*transition.Change, len(changes)) // a change is large
 	for i := range changes {
 		byID[i] = &changes[i]
 	}
-	slices.SortFunc(byID, func(a, b *task.Change) int { return a.After.ID.Compare(b.After.ID) })
+	slices.SortFunc(byID, func(a, b *transition.Change) int { return a.After.ID.Compare(b.After.ID) })
 	if changes[0].Before.State == task.Dead {
 		return s.writeDead(ctx, q, byID)
 	}
@@ -39,7 +40,7 @@ func (s *Store) Write(ctx context.Context, q sqlx.ExtContext, changes []task.Cha
 }
 
 // writeDead writes transitions of dead tasks.
-func (s *Store) writeDead(ctx context.Context, q sqlx.ExtContext, changes []*task.Change) error {
+func (s *Store) writeDead(ctx context.Context, q sqlx.ExtContext, changes []*transition.Change) error {
 	var owners []string
 	for _, c := range changes {
 		if c.After.State == task.Pending {
@@ -61,7 +62,7 @@ func (s *Store) writeDead(ctx context.Context, q sqlx.ExtContext, changes []*tas
 }
 
 // write writes transitions from one state: in one statement, unless rows get values of their own and are many.
-func (s *Store) write(ctx context.Context, q sqlx.ExtContext, from task.State, changes []*task.Change) error {
+func (s *Store) write(ctx context.Context, q sqlx.ExtContext, from task.State, changes []*transition.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -96,7 +97,7 @@ func (s *Store) update(ctx context.Context, q sqlx.ExtContext, from task.State, 
 
 // versions is the condition that each row has the version before its change. Nearly all tasks of a batch have one of two versions, so a
 // list of (id, version) pairs would be slower.
-func versions(changes []*task.Change) (string, []any) {
+func versions(changes []*transition.Change) (string, []any) {
 	groups := map[int64][]task.ID{}
 	for _, c := range changes {
 		groups[c.After.Version-1] = append(groups[c.After.Version-1], c.After.ID)
@@ -112,7 +113,7 @@ func versions(changes []*task.Change) (string, []any) {
 
 // assignments sets the columns in which a change differs. A value that all share is sent once, and so is the distance by which all due
 // times move; in any other column each row has its own.
-func (d Dialect) assignments(changes []*task.Change) (set string, args []any, own bool) {
+func (d Dialect) assignments(changes []*transition.Change) (set string, args []any, own bool) {
 	sets := []string{"version = version + 1"}
 	for _, c := range changeable {
 		if !differ(c, changes) {
@@ -140,22 +141,22 @@ func (d Dialect) assignments(changes []*task.Change) (set string, args []any, ow
 }
 
 // differ reports whether one of the changes differs in the column.
-func differ(c column[task.Task], changes []*task.Change) bool {
-	return slices.ContainsFunc(changes, func(a *task.Change) bool { return !c.same(&a.Before, &a.After) })
+func differ(c column[task.Task], changes []*transition.Change) bool {
+	return slices.ContainsFunc(changes, func(a *transition.Change) bool { return !c.same(&a.Before, &a.After) })
 }
 
 // agree reports whether all rows get this value.
-func agree(c column[task.Task], changes []*task.Change, value any) bool {
-	return !slices.ContainsFunc(changes, func(a *task.Change) bool { return c.value(&a.After) != value })
+func agree(c column[task.Task], changes []*transition.Change, value any) bool {
+	return !slices.ContainsFunc(changes, func(a *transition.Change) bool { return c.value(&a.After) != value })
 }
 
 // movedTogether reports whether all due times move by the same.
-func movedTogether(changes []*task.Change) bool {
+func movedTogether(changes []*transition.Change) bool {
 	by := changes[0].After.DueAt.Sub(changes[0].Before.DueAt)
-	return !slices.ContainsFunc(changes, func(c *task.Change) bool { return c.After.DueAt.Sub(c.Before.DueAt) != by })
+	return !slices.ContainsFunc(changes, func(c *transition.Change) bool { return c.After.DueAt.Sub(c.Before.DueAt) != by })
 }
 
 // dueNext reports whether each task's next attempt is at its due time.
-func dueNext(changes []*task.Change) bool {
-	return !slices.ContainsFunc(changes, func(c *task.Change) bool { return !c.After.RunAt.Equal(c.After.DueAt) })
+func dueNext(changes []*transition.Change) bool {
+	return !slices.ContainsFunc(changes, func(c *transition.Change) bool { return !c.After.RunAt.Equal(c.After.DueAt) })
 }

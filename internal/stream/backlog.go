@@ -37,7 +37,7 @@ func (b *backlog) Explains(owner string, by time.Time) bool {
 // Clear reports whether everything in the owner's partition is committed.
 func (b *backlog) Clear(owner string) bool { return b.committed[b.Partition(owner)] }
 
-// Partition returns the partition of the owner, or of any task.RouteKey.
+// Partition returns the partition of the owner, or of any protocol.RouteKey.
 func (b *backlog) Partition(owner string) int { return partitionOf([]byte(owner), b.partitions) }
 
 // Backlog reads what the queue's group has not committed yet, within three seconds. A partition that did not answer

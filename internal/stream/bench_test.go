@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // BenchmarkKafka measures the time from Publish to the consumer's Fetch, for several numbers of entries in a call.
@@ -42,7 +42,7 @@ func benchmarkKafka(b *testing.B, addr string, n int) {
 	}()
 	defer func() { cancel(); <-done }() //nolint:errcheck // a benchmark
 	<-joined.Done()
-	entries := make([]task.Entry, n)
+	entries := make([]protocol.Entry, n)
 	for i := range entries {
 		entries[i] = entry(fmt.Sprintf("owner-%d", i), i)
 	}

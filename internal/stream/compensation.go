@@ -12,7 +12,7 @@ import (
 
 	"github.com/duetime/duetime/internal/broker"
 	"github.com/duetime/duetime/internal/loop"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 const (
@@ -28,11 +28,11 @@ const (
 )
 
 // encodeCompensation splits a compensation into messages of bounded size.
-func encodeCompensation(c task.Compensation) ([][]byte, error) {
+func encodeCompensation(c protocol.Compensation) ([][]byte, error) {
 	var out [][]byte
 	for len(c.IDs) > 0 || len(c.Rebuild) > 0 {
 		n, r := min(len(c.IDs), itemsPerMessage), min(len(c.Rebuild), itemsPerMessage)
-		b, err := json.Marshal(task.Compensation{IDs: c.IDs[:n], Rebuild: c.Rebuild[:r]})
+		b, err := json.Marshal(protocol.Compensation{IDs: c.IDs[:n], Rebuild: c.Rebuild[:r]})
 		if err != nil {
 			return nil, fmt.Errorf("encode compensation: %w", err)
 		}
@@ -42,19 +42,19 @@ func encodeCompensation(c task.Compensation) ([][]byte, error) {
 	return out, nil
 }
 
-func decodeCompensation(b []byte) (c task.Compensation, err error) {
+func decodeCompensation(b []byte) (c protocol.Compensation, err error) {
 	if len(b) > maxCompensationBytes {
 		return c, fmt.Errorf("compensation of more than %d bytes", maxCompensationBytes)
 	}
 	if err := json.Unmarshal(b, &c); err != nil {
-		return task.Compensation{}, fmt.Errorf("compensation is not readable: %w", err)
+		return protocol.Compensation{}, fmt.Errorf("compensation is not readable: %w", err)
 	}
 	if len(c.IDs) > maxCompensationItems || len(c.Rebuild) > maxCompensationItems || len(c.IDs)+len(c.Rebuild) == 0 {
-		return task.Compensation{}, fmt.Errorf("compensation must name 1 to %d ids or shards", maxCompensationItems)
+		return protocol.Compensation{}, fmt.Errorf("compensation must name 1 to %d ids or shards", maxCompensationItems)
 	}
 	for _, s := range c.Rebuild {
 		if s < 0 || s > maxShard {
-			return task.Compensation{}, errors.New("compensation's shard is out of range")
+			return protocol.Compensation{}, errors.New("compensation's shard is out of range")
 		}
 	}
 	return c, nil
@@ -62,7 +62,7 @@ func decodeCompensation(b []byte) (c task.Compensation, err error) {
 
 // compensator gives the compensations of a session to the daemon.
 type compensator struct {
-	fn      func(context.Context, []task.Compensation) error
+	fn      func(context.Context, []protocol.Compensation) error
 	metrics *metrics
 	logger  *slog.Logger
 }
@@ -85,8 +85,8 @@ func (c compensator) run(ctx context.Context, s Records) error {
 	}
 }
 
-func (c compensator) decode(records []broker.Record) []task.Compensation {
-	var out []task.Compensation
+func (c compensator) decode(records []broker.Record) []protocol.Compensation {
+	var out []protocol.Compensation
 	for _, r := range records {
 		comp, err := decodeCompensation(r.Value)
 		if err != nil {
@@ -100,7 +100,7 @@ func (c compensator) decode(records []broker.Record) []task.Compensation {
 }
 
 // deliver calls fn until it returns nil; false means that ctx ended first.
-func (c compensator) deliver(ctx context.Context, comps []task.Compensation) bool {
+func (c compensator) deliver(ctx context.Context, comps []protocol.Compensation) bool {
 	if len(comps) == 0 {
 		return true
 	}

@@ -11,40 +11,41 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 func testCompensation(t *testing.T, u under) {
-	want := task.Compensation{IDs: []task.ID{task.NewID(), task.NewID()}, Rebuild: []int{3}}
+	want := protocol.Compensation{IDs: []task.ID{task.NewID(), task.NewID()}, Rebuild: []int{3}}
 	u.garbage(t, u.cfg.Namespace+".compensate", []byte("garbage"))
 	if err := u.Compensate(t.Context(), want); err != nil {
 		t.Fatalf("compensate: %v", err)
 	}
-	var got []task.Compensation
+	var got []protocol.Compensation
 	tries := 0
-	collect(t, u, func(_ context.Context, cs []task.Compensation) (bool, error) {
+	collect(t, u, func(_ context.Context, cs []protocol.Compensation) (bool, error) {
 		if tries++; tries <= 2 {
 			return false, errors.New("not yet")
 		}
 		got = append(got, cs...)
 		return true, nil
 	})
-	if diff := cmp.Diff([]task.Compensation{want}, got); diff != "" {
+	if diff := cmp.Diff([]protocol.Compensation{want}, got); diff != "" {
 		t.Errorf("compensations (-want +got): %s", diff)
 	}
 
 	// Accepted compensations don't come again; one that was never accepted does, after a restart.
-	second := task.Compensation{Rebuild: []int{5}}
+	second := protocol.Compensation{Rebuild: []int{5}}
 	if err := u.Compensate(t.Context(), second); err != nil {
 		t.Fatalf("compensate: %v", err)
 	}
-	collect(t, u, func(context.Context, []task.Compensation) (bool, error) { return true, errors.New("never") })
+	collect(t, u, func(context.Context, []protocol.Compensation) (bool, error) { return true, errors.New("never") })
 	got = nil
-	collect(t, u, func(_ context.Context, cs []task.Compensation) (bool, error) {
+	collect(t, u, func(_ context.Context, cs []protocol.Compensation) (bool, error) {
 		got = append(got, cs...)
-		return slices.ContainsFunc(got, func(c task.Compensation) bool { return cmp.Equal(c, second) }), nil
+		return slices.ContainsFunc(got, func(c protocol.Compensation) bool { return cmp.Equal(c, second) }), nil
 	})
 	if !cmp.Equal(got[len(got)-1], second) {
 		t.Errorf("got %v, want the last to be %v", got, second)
@@ -52,12 +53,12 @@ func testCompensation(t *testing.T, u under) {
 }
 
 // collect runs Compensations until fn has enough.
-func collect(t *testing.T, u under, fn func(context.Context, []task.Compensation) (bool, error)) {
+func collect(t *testing.T, u under, fn func(context.Context, []protocol.Compensation) (bool, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	enough := false
-	err := u.Compensations(ctx, func(ctx context.Context, cs []task.Compensation) error {
+	err := u.Compensations(ctx, func(ctx context.Context, cs []protocol.Compensation) error {
 		var err error
 		if enough, err = fn(ctx, cs); enough {
 			// fn's result must lead to a commit before ctx ends: afterwards Compensations returns.
@@ -71,7 +72,7 @@ func collect(t *testing.T, u under, fn func(context.Context, []task.Compensation
 }
 
 func testLargeCompensation(t *testing.T, u under) {
-	var want task.Compensation
+	var want protocol.Compensation
 	for range 1200 {
 		want.IDs = append(want.IDs, task.NewID())
 	}
@@ -79,7 +80,7 @@ func testLargeCompensation(t *testing.T, u under) {
 		t.Fatalf("compensate: %v", err)
 	}
 	seen := map[task.ID]bool{}
-	collect(t, u, func(_ context.Context, cs []task.Compensation) (bool, error) {
+	collect(t, u, func(_ context.Context, cs []protocol.Compensation) (bool, error) {
 		for _, c := range cs {
 			for _, id := range c.IDs {
 				seen[id] = true
@@ -150,7 +151,7 @@ func backlog(t *testing.T, u under) stream.Backlog {
 
 func testBury(t *testing.T, u under) {
 	big := make([]byte, 1<<20)
-	err := u.Bury(t.Context(), []task.DeadLetter{
+	err := u.Bury(t.Context(), []protocol.DeadLetter{
 		{ID: task.NewID(), Kind: "k", Owner: "o", Queue: "default", Attempt: 25, Error: "no more attempts"},
 		{Error: string(big), Raw: big, Owner: string(big)},
 	})
@@ -187,7 +188,7 @@ func testStop(t *testing.T, u under) {
 func testMissingTopic(t *testing.T, u under) {
 	missing := entry("a", 1)
 	missing.Queue = "nobody-configured-this"
-	errs := u.Publish(t.Context(), []task.Entry{missing, entry("a", 2)}, 1)
+	errs := u.Publish(t.Context(), []protocol.Entry{missing, entry("a", 2)}, 1)
 	if len(errs) != 2 || errs[0] == nil || errs[1] != nil {
 		t.Fatalf("got %v, want an error for the first only", errs)
 	}

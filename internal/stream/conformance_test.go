@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
@@ -51,15 +52,15 @@ func conform(t *testing.T, open func(t *testing.T, cfg stream.Config) under) {
 	}
 }
 
-func entry(owner string, n int) task.Entry {
+func entry(owner string, n int) protocol.Entry {
 	at := time.UnixMilli(1_800_000_000_000 + int64(n))
-	return task.Entry{
+	return protocol.Entry{
 		ID: task.NewID(), Kind: "pet.meal_finished", Queue: "default", Owner: owner,
-		Score: task.ScoreOf(task.Task{RunAt: at, Version: int64(n % 100)}),
+		Score: protocol.ScoreOf(task.Task{RunAt: at, Version: int64(n % 100)}),
 	}
 }
 
-func publish(t *testing.T, u under, entries ...task.Entry) {
+func publish(t *testing.T, u under, entries ...protocol.Entry) {
 	t.Helper()
 	if errs := u.Publish(t.Context(), entries, 7); errs != nil {
 		t.Fatalf("publish: %v", errors.Join(errs...))
@@ -135,11 +136,11 @@ func (c *consumer) stop() {
 }
 
 // fetch fetches n deliveries of a session.
-func fetch(t *testing.T, h *held, n int) []task.Delivery {
+func fetch(t *testing.T, h *held, n int) []protocol.Delivery {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var out []task.Delivery
+	var out []protocol.Delivery
 	for len(out) < n {
 		ds, err := h.Fetch(ctx)
 		if err != nil {
@@ -150,7 +151,7 @@ func fetch(t *testing.T, h *held, n int) []task.Delivery {
 	return out
 }
 
-func next(ds []task.Delivery) map[int]int64 {
+func next(ds []protocol.Delivery) map[int]int64 {
 	out := map[int]int64{}
 	for _, d := range ds {
 		out[d.Partition] = max(out[d.Partition], d.Offset+1)
@@ -160,13 +161,13 @@ func next(ds []task.Delivery) map[int]int64 {
 
 func testOrder(t *testing.T, u under) {
 	const owners, each = 6, 50
-	want := map[string][]task.Hint{}
+	want := map[string][]protocol.Hint{}
 	for i := range each {
-		var entries []task.Entry
+		var entries []protocol.Entry
 		for o := range owners {
 			e := entry(fmt.Sprintf("owner-%d", o), i)
 			entries = append(entries, e)
-			want[e.Owner] = append(want[e.Owner], task.Hint{
+			want[e.Owner] = append(want[e.Owner], protocol.Hint{
 				ID: e.ID, Kind: e.Kind, Owner: e.Owner, RunAt: e.Score.RunAt().UnixMilli(), Version: e.Score.Version(), Epoch: 7,
 			})
 		}
@@ -176,7 +177,7 @@ func testOrder(t *testing.T, u under) {
 	if diff := cmp.Diff([]int{0, 1, 2, 3}, slices.Sorted(slices.Values(h.Partitions()))); diff != "" {
 		t.Errorf("partitions: %s", diff)
 	}
-	got := map[string][]task.Hint{}
+	got := map[string][]protocol.Hint{}
 	places := map[string]int{}
 	for _, d := range fetch(t, h, owners*each) {
 		if d.Err != nil {
@@ -201,7 +202,7 @@ func testEntryErrors(t *testing.T, u under) {
 	strange.Queue = "no such:queue"
 	huge := entry("someone", 4)
 	huge.Kind = string(make([]byte, 2<<20))
-	entries := []task.Entry{entry("a", 0), bad, broken, entry("b", 1), strange, huge}
+	entries := []protocol.Entry{entry("a", 0), bad, broken, entry("b", 1), strange, huge}
 	errs := u.Publish(t.Context(), entries, 1)
 	if len(errs) != len(entries) {
 		t.Fatalf("got %d errors, want one per entry", len(errs))

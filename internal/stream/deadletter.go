@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 const (
@@ -14,7 +14,7 @@ const (
 )
 
 // encodeDeadLetter writes a dead letter of at most maxLetterBytes. It cuts the texts first, then the raw message.
-func encodeDeadLetter(d task.DeadLetter) ([]byte, error) {
+func encodeDeadLetter(d protocol.DeadLetter) ([]byte, error) {
 	d.Kind, d.Owner, d.Queue = cut(d.Kind, maxNameBytes), cut(d.Owner, maxNameBytes), cut(d.Queue, maxNameBytes)
 	d.Error = cut(d.Error, maxLetterErrorBytes)
 	d.Raw = d.Raw[:min(len(d.Raw), maxRawBytes)]

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/duetime/duetime/internal/broker"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -37,7 +38,7 @@ func FuzzDecodeHint(f *testing.F) {
 			return
 		}
 		inLimits := len(raw) <= maxHintBytes && len(h.Kind) >= 1 && len(h.Kind) <= task.MaxKind &&
-			task.CheckOwner(h.Owner) == nil && h.Version >= 0 && h.Version < task.VersionWindow &&
+			task.CheckOwner(h.Owner) == nil && h.Version >= 0 && h.Version < protocol.VersionWindow &&
 			h.RunAt >= 0 && h.RunAt < 1<<41 && h.Epoch >= 0 && h.Epoch <= 1<<53 &&
 			(at.IsZero() || at.After(time.UnixMilli(0)) && at.UnixMilli() < 1<<41) // the daemon judges a backlog by this moment
 		if !inLimits {
@@ -58,7 +59,7 @@ func FuzzPublishHint(f *testing.F) {
 	f.Add("\xff", "\xff", "a b", -1.5, int64(-1))
 	f.Add(strings.Repeat("\x01", task.MaxKind), strings.Repeat("日", 21), "q", 0.0, int64(0))
 	f.Fuzz(func(t *testing.T, kind, owner, queue string, score float64, epoch int64) {
-		e := task.Entry{ID: task.NewID(), Kind: kind, Owner: owner, Queue: queue, Score: task.Score(score)}
+		e := protocol.Entry{ID: task.NewID(), Kind: kind, Owner: owner, Queue: queue, Score: protocol.Score(score)}
 		value, err := encodeHint(e, epoch, published)
 		if err != nil {
 			if !broker.IsPermanent(err) {
@@ -70,7 +71,7 @@ func FuzzPublishHint(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%+v was published as %s: %v", e, value, err)
 		}
-		want := task.Hint{ID: e.ID, Kind: kind, Owner: owner, RunAt: e.Score.RunAt().UnixMilli(), Version: e.Score.Version(), Epoch: epoch}
+		want := protocol.Hint{ID: e.ID, Kind: kind, Owner: owner, RunAt: e.Score.RunAt().UnixMilli(), Version: e.Score.Version(), Epoch: epoch}
 		if diff := cmp.Diff(want, got); diff != "" || !at.Equal(published) {
 			t.Fatalf("%s came back at %v as (-want +got):\n%s", value, at, diff)
 		}
@@ -98,7 +99,7 @@ func FuzzDecodeCompensation(f *testing.F) {
 		if len(raw) > maxCompensationBytes || n == 0 || len(c.IDs) > maxCompensationItems || len(c.Rebuild) > maxCompensationItems || slices.ContainsFunc(c.Rebuild, outside) {
 			t.Fatalf("decoded outside the limits: %d ids, shards %v, of %d bytes", len(c.IDs), c.Rebuild, len(raw))
 		}
-		var again task.Compensation
+		var again protocol.Compensation
 		messages, err := encodeCompensation(c)
 		for _, m := range messages {
 			part, failed := decodeCompensation(m)
@@ -120,7 +121,7 @@ func FuzzDeadLetter(f *testing.F) {
 	f.Add("", "", "", "", []byte(nil), uint16(0))
 	f.Fuzz(func(t *testing.T, kind, owner, queue, cause string, raw []byte, times uint16) {
 		n := int(times % 8192)
-		d := task.DeadLetter{
+		d := protocol.DeadLetter{
 			ID: task.NewID(), Kind: kind, Owner: owner, Queue: queue, Attempt: n,
 			Error: strings.Repeat(cause, 1+n/(1+len(cause))), Raw: bytes.Repeat(raw, 1+n/(1+len(raw))),
 		}
@@ -128,7 +129,7 @@ func FuzzDeadLetter(f *testing.F) {
 		if err != nil || len(b) > maxLetterBytes {
 			t.Fatalf("%d bytes: %v", len(b), err)
 		}
-		var got task.DeadLetter
+		var got protocol.DeadLetter
 		if err := json.Unmarshal(b, &got); err != nil {
 			t.Fatalf("%s: %v", b, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/duetime/duetime/internal/broker"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -26,12 +27,12 @@ var zeroID = []byte(task.ID{}.String())
 // wireHint is a hint as JSON in the topic. At is the moment of its publishing in Unix milliseconds, by the publisher's
 // estimate of the database's clock: the record's own timestamp is on the broker's clock.
 type wireHint struct {
-	task.Hint
+	protocol.Hint
 	At int64 `json:"at"`
 }
 
 // encodeHint writes the hint of an index entry. An error is permanent.
-func encodeHint(e task.Entry, epoch int64, now time.Time) ([]byte, error) {
+func encodeHint(e protocol.Entry, epoch int64, now time.Time) ([]byte, error) {
 	if e.Err != nil {
 		return nil, broker.Permanent(fmt.Errorf("publish undecodable member: %w", e.Err))
 	}
@@ -45,15 +46,15 @@ func encodeHint(e task.Entry, epoch int64, now time.Time) ([]byte, error) {
 	return appendHint(make([]byte, 0, hintCapacity), h, now), nil
 }
 
-func hintOf(e task.Entry, epoch int64) task.Hint {
-	return task.Hint{
+func hintOf(e protocol.Entry, epoch int64) protocol.Hint {
+	return protocol.Hint{
 		ID: e.ID, Kind: e.Kind, Owner: e.Owner,
 		RunAt: e.Score.RunAt().UnixMilli(), Version: e.Score.Version(), Epoch: epoch,
 	}
 }
 
 // appendHint writes the JSON of a hint; encoding/json takes four times as long.
-func appendHint(b []byte, h task.Hint, at time.Time) []byte {
+func appendHint(b []byte, h protocol.Hint, at time.Time) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, h.ID.String()...)
 	b = append(b, `","kind":`...)
@@ -87,7 +88,7 @@ func appendString(b []byte, s string) []byte {
 }
 
 // decodeHint reads the JSON of appendHint, and any other JSON of the same fields. Its result is within task's limits.
-func decodeHint(b []byte) (h task.Hint, at time.Time, err error) {
+func decodeHint(b []byte) (h protocol.Hint, at time.Time, err error) {
 	if len(b) > maxHintBytes {
 		return h, at, fmt.Errorf("hint of more than %d bytes", maxHintBytes)
 	}
@@ -113,13 +114,13 @@ func decodeHint(b []byte) (h task.Hint, at time.Time, err error) {
 	return w.Hint, at, nil
 }
 
-func checkHint(h task.Hint) error {
+func checkHint(h protocol.Hint) error {
 	switch {
 	case h.Kind == "" || len(h.Kind) > task.MaxKind || !utf8.ValidString(h.Kind):
 		return fmt.Errorf("hint's kind must be 1 to %d bytes of UTF-8", task.MaxKind)
 	case h.RunAt < 0 || h.RunAt > maxRunAt:
 		return errors.New("hint's run_at is out of range")
-	case h.Version < 0 || h.Version >= task.VersionWindow:
+	case h.Version < 0 || h.Version >= protocol.VersionWindow:
 		return errors.New("hint's version is out of range")
 	case h.Epoch < 0 || h.Epoch > maxEpoch:
 		return errors.New("hint's epoch is out of range")
@@ -131,10 +132,10 @@ func checkHint(h task.Hint) error {
 }
 
 // decodeDeliveries decodes the records of a queue's topic. A message that can't be decoded is delivered with its error.
-func decodeDeliveries(records []broker.Record, m *metrics) []task.Delivery {
-	out := make([]task.Delivery, len(records))
+func decodeDeliveries(records []broker.Record, m *metrics) []protocol.Delivery {
+	out := make([]protocol.Delivery, len(records))
 	for i, r := range records {
-		d := task.Delivery{Partition: r.Partition, Offset: r.Offset, Traceparent: r.Header}
+		d := protocol.Delivery{Partition: r.Partition, Offset: r.Offset, Traceparent: r.Header}
 		if d.Hint, _, d.Err = decodeHint(r.Value); d.Err != nil {
 			d.Raw = r.Value[:min(len(r.Value), maxRawBytes)]
 			m.undecodable.WithLabelValues("queue").Inc()

@@ -8,13 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 var published = time.UnixMilli(1_800_000_000_123).UTC()
 
-func hint(owner string) task.Hint {
-	return task.Hint{
+func hint(owner string) protocol.Hint {
+	return protocol.Hint{
 		ID: task.NewID(), Kind: "pet.meal_finished", Owner: owner, RunAt: 1_800_000_000_000, Version: 4095, Epoch: 12,
 	}
 }
@@ -67,8 +68,8 @@ func TestHintLimits(t *testing.T) {
 func TestHintOfEntry(t *testing.T) {
 	t.Parallel()
 	row := task.Task{ID: task.NewID(), Kind: "k", Owner: "o", RunAt: time.UnixMilli(1_800_000_000_001), Version: 4097}
-	got := hintOf(task.Entry{ID: row.ID, Kind: row.Kind, Owner: row.Owner, Score: task.ScoreOf(row)}, 3)
-	want := task.Hint{ID: row.ID, Kind: "k", Owner: "o", RunAt: 1_800_000_000_001, Version: 1, Epoch: 3}
+	got := hintOf(protocol.Entry{ID: row.ID, Kind: row.Kind, Owner: row.Owner, Score: protocol.ScoreOf(row)}, 3)
+	want := protocol.Hint{ID: row.ID, Kind: "k", Owner: "o", RunAt: 1_800_000_000_001, Version: 1, Epoch: 3}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hint (-want +got): %s", diff)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/broker"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 const publishTimeout = 5 * time.Second
@@ -102,11 +102,11 @@ func (k *Kafka) Partition(ctx context.Context, queue, owner string) int {
 	return partitionOf([]byte(owner), n)
 }
 
-// Publish sends a hint of each entry to its queue's topic, keyed by task.RouteKey, and waits for the acknowledgement of
+// Publish sends a hint of each entry to its queue's topic, keyed by protocol.RouteKey, and waits for the acknowledgement of
 // all in-sync replicas. It returns nil if all hints were acknowledged, otherwise one error or nil per entry. A permanent
 // error concerns only that entry (it can't be encoded, or its queue is not configured and has no topic). After any other
 // error the outcome is unknown: publish the entry again. It takes at most five seconds. Topics don't wait for each other.
-func (k *Kafka) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
+func (k *Kafka) Publish(ctx context.Context, entries []protocol.Entry, epoch int64) []error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	errs := make([]error, len(entries))
@@ -132,7 +132,7 @@ type queueHints struct {
 }
 
 // hintsByQueue encodes the hints. An entry that can't be encoded has its error set.
-func (k *Kafka) hintsByQueue(entries []task.Entry, epoch int64, headers []broker.Header, errs []error) map[string]*queueHints {
+func (k *Kafka) hintsByQueue(entries []protocol.Entry, epoch int64, headers []broker.Header, errs []error) map[string]*queueHints {
 	now := k.cfg.Now()
 	byQueue := map[string]*queueHints{}
 	for i, e := range entries {
@@ -146,7 +146,7 @@ func (k *Kafka) hintsByQueue(entries []task.Entry, epoch int64, headers []broker
 			q = &queueHints{}
 			byQueue[e.Queue] = q
 		}
-		q.messages = append(q.messages, broker.Message{Key: []byte(task.RouteKey(e.Owner, e.Score)), Value: value, Headers: headers})
+		q.messages = append(q.messages, broker.Message{Key: []byte(protocol.RouteKey(e.Owner, e.Score)), Value: value, Headers: headers})
 		q.entries = append(q.entries, i)
 	}
 	return byQueue
@@ -155,7 +155,7 @@ func (k *Kafka) hintsByQueue(entries []task.Entry, epoch int64, headers []broker
 // Compensate sends the compensation to its topic, in several messages if it is large, and waits for the
 // acknowledgement of all replicas, for at most five seconds. After an error the outcome is unknown: some may have been
 // sent.
-func (k *Kafka) Compensate(ctx context.Context, c task.Compensation) error {
+func (k *Kafka) Compensate(ctx context.Context, c protocol.Compensation) error {
 	values, err := encodeCompensation(c)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (k *Kafka) Compensate(ctx context.Context, c task.Compensation) error {
 
 // Bury sends dead letters of at most 16 KiB each, cut to fit, to the dead topic and waits for the acknowledgement of all
 // replicas, for at most five seconds. After an error the outcome is unknown: some may have been sent.
-func (k *Kafka) Bury(ctx context.Context, letters []task.DeadLetter) error {
+func (k *Kafka) Bury(ctx context.Context, letters []protocol.DeadLetter) error {
 	messages := make([]broker.Message, len(letters))
 	for i, d := range letters {
 		v, err := encodeDeadLetter(d)
@@ -218,7 +218,7 @@ func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.C
 // Compensations calls fn with the available compensations, and commits them once fn has returned nil. Until then it gives
 // fn the same ones after a growing delay. A compensation that can't be decoded is dropped and counted. Compensations
 // returns nil when ctx ends, and a permanent error when the broker refuses the configuration.
-func (k *Kafka) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
+func (k *Kafka) Compensations(ctx context.Context, fn func(context.Context, []protocol.Compensation) error) error {
 	c := compensator{fn: fn, metrics: k.metrics, logger: k.cfg.Logger}
 	return k.broker.Consume(ctx, k.cfg.compensationTopic(), k.names.compensations().group, c.run)
 }

@@ -10,15 +10,15 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // endless consumes until the test ends, commits everything, and passes the hints on.
-func endless(t *testing.T, u under) <-chan task.Delivery {
+func endless(t *testing.T, u under) <-chan protocol.Delivery {
 	t.Helper()
-	out := make(chan task.Delivery, 10_000)
+	out := make(chan protocol.Delivery, 10_000)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -46,11 +46,11 @@ func endless(t *testing.T, u under) <-chan task.Delivery {
 
 // eventually publishes an entry until it is acknowledged, and waits until it is delivered. It returns the duration of
 // both.
-func eventually(t *testing.T, u under, in <-chan task.Delivery, e task.Entry) time.Duration {
+func eventually(t *testing.T, u under, in <-chan protocol.Delivery, e protocol.Entry) time.Duration {
 	t.Helper()
 	begun := time.Now()
 	pipelinetest.Await(t, "an acknowledged hint", func() bool {
-		errs := u.Publish(t.Context(), []task.Entry{e}, 1)
+		errs := u.Publish(t.Context(), []protocol.Entry{e}, 1)
 		return errs == nil
 	})
 	for {
@@ -82,7 +82,7 @@ func TestBrokerKilledAndStarted(t *testing.T) {
 	}
 	pipelinetest.Must(t, server.Kill())
 	begun := time.Now()
-	if errs := u.Publish(t.Context(), []task.Entry{entry("while", 1)}, 1); errs == nil || isPermanent(errs[0]) {
+	if errs := u.Publish(t.Context(), []protocol.Entry{entry("while", 1)}, 1); errs == nil || isPermanent(errs[0]) {
 		t.Errorf("with the broker dead: %v, want an error that is not permanent", errs)
 	}
 	if d := time.Since(begun); d > 6*time.Second {
@@ -235,7 +235,7 @@ func TestConsumeCreatesMissingTopics(t *testing.T) {
 func TestPublishCreatesMissingTopics(t *testing.T) {
 	t.Parallel()
 	k := without(t)
-	if errs := k.Publish(t.Context(), []task.Entry{entry("a", 1)}, 1); errs != nil {
+	if errs := k.Publish(t.Context(), []protocol.Entry{entry("a", 1)}, 1); errs != nil {
 		t.Errorf("publish: %v", errors.Join(errs...))
 	}
 }

@@ -7,9 +7,9 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // A message that its topic refuses doesn't fail any other message.
@@ -20,7 +20,7 @@ func TestRefusalConcernsItsTopicAlone(t *testing.T) {
 	u := openKafka(t, addr, stream.Config{Namespace: namespace, Queues: []string{"default", "narrow"}, Partitions: 4, Logger: testLogger(t)})
 	narrow := entry("a", 1)
 	narrow.Queue = "narrow"
-	both := u.Publish(t.Context(), []task.Entry{entry("a", 2), narrow}, 1)
+	both := u.Publish(t.Context(), []protocol.Entry{entry("a", 2), narrow}, 1)
 	if len(both) != 2 || both[0] != nil || !errors.Is(both[1], kafka.MessageSizeTooLarge) {
 		t.Errorf("publish to both: %v, want only the second refused", both)
 	}

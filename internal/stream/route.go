@@ -3,16 +3,16 @@ package stream
 import (
 	"hash/fnv"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // partitionOf places a key in one of n partitions. An owner's hints share the partition that Kafka's own clients would
-// choose for the owner. A hint that goes on (task.RouteKey) is placed some strides further.
+// choose for the owner. A hint that goes on (protocol.RouteKey) is placed some strides further.
 func partitionOf(key []byte, n int) int {
 	if n <= 1 {
 		return 0
 	}
-	owner, strides := task.SplitRoute(key)
+	owner, strides := protocol.SplitRoute(key)
 	if strides == 0 {
 		owner = key
 	}

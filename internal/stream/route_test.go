@@ -6,6 +6,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -14,8 +16,8 @@ func hops(owner string, partitions, n int) []int {
 	row := task.Task{Owner: owner, State: task.Pending, Version: 1, DueAt: published, RunAt: published}
 	var out []int
 	for range n {
-		row = row.Await(row.RunAt)
-		out = append(out, partitionOf([]byte(task.RouteKey(owner, task.ScoreOf(row))), partitions))
+		row = transition.Await(row, row.RunAt)
+		out = append(out, partitionOf([]byte(protocol.RouteKey(owner, protocol.ScoreOf(row))), partitions))
 	}
 	return out
 }
@@ -65,8 +67,8 @@ func TestOrdinaryHintsKeepTheirOwnersPartition(t *testing.T) {
 		owner := fmt.Sprint("owner", o)
 		want := (&kafka.Hash{}).Balance(kafka.Message{Key: []byte(owner)}, ids...)
 		for version := range int64(50) {
-			score := task.ScoreOf(task.Task{Version: version, RunAt: published})
-			if got := partitionOf([]byte(task.RouteKey(owner, score)), len(ids)); got != want {
+			score := protocol.ScoreOf(task.Task{Version: version, RunAt: published})
+			if got := partitionOf([]byte(protocol.RouteKey(owner, score)), len(ids)); got != want {
 				t.Fatalf("%s in partition %d, want %d", owner, got, want)
 			}
 		}

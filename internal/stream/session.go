@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,10 +21,10 @@ const fetchLimit = 1000 // deliveries of one Fetch, at most
 // may fetch while others commit. Share returns the part of the queue's tasks that the member looks for itself, and Brings
 // whether the task's hint would come to this member.
 type Session = interface {
-	Share() task.Share
+	Share() protocol.Share
 	Brings(t task.Task) bool
 	Partitions() []int
-	Fetch(ctx context.Context) ([]task.Delivery, error)
+	Fetch(ctx context.Context) ([]protocol.Delivery, error)
 	Commit(ctx context.Context, next map[int]int64) error
 	Lost() <-chan struct{}
 }
@@ -35,15 +36,17 @@ type hintSession struct {
 }
 
 // Share returns the part of the queue's tasks that falls to the assigned partitions.
-func (s hintSession) Share() task.Share { return task.Share{Of: s.Count(), Mine: s.Partitions()} }
+func (s hintSession) Share() protocol.Share {
+	return protocol.Share{Of: s.Count(), Mine: s.Partitions()}
+}
 
 // Brings reports whether the task's hint would come to this session.
 func (s hintSession) Brings(t task.Task) bool {
-	return slices.Contains(s.Partitions(), partitionOf([]byte(task.RouteKey(t.Owner, task.ScoreOf(t))), s.Count()))
+	return slices.Contains(s.Partitions(), partitionOf([]byte(protocol.RouteKey(t.Owner, protocol.ScoreOf(t))), s.Count()))
 }
 
 // Fetch returns the available deliveries, at least one.
-func (s hintSession) Fetch(ctx context.Context) ([]task.Delivery, error) {
+func (s hintSession) Fetch(ctx context.Context) ([]protocol.Delivery, error) {
 	records, err := s.Records.Fetch(ctx, fetchLimit)
 	if err != nil {
 		return nil, err

@@ -11,10 +11,10 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/trust"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // limit bounds each wait of a test: the machine may be slow and shared.
@@ -91,7 +91,7 @@ func wantHints(t *testing.T, k *stream.Kafka) {
 	t.Helper()
 	pipelinetest.Must(t, k.Ping(t.Context()))
 	pipelinetest.Must(t, k.Ensure(t.Context()))
-	pipelinetest.Must(t, errors.Join(k.Publish(t.Context(), []task.Entry{entry("ann", 1)}, 1)...))
+	pipelinetest.Must(t, errors.Join(k.Publish(t.Context(), []protocol.Entry{entry("ann", 1)}, 1)...))
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	committed := false

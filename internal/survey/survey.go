@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -56,7 +57,7 @@ type Config struct {
 	// OldestTransaction returns for how long MySQL's oldest transaction has been open; false if that is not known. Nil disables the
 	// metric.
 	OldestTransaction func(ctx context.Context) (time.Duration, bool, error)
-	Layout            func(ctx context.Context) (task.Layout, error)
+	Layout            func(ctx context.Context) (protocol.Layout, error)
 }
 
 const (

@@ -12,11 +12,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/survey"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -60,8 +62,8 @@ func (w *world) survey() *survey.Survey {
 	return survey.New(survey.Config{Queues: []string{"default"}, Layout: fixed}, w.store, w.index, w.stream)
 }
 
-func fixed(context.Context) (task.Layout, error) {
-	return task.Layout{Shards: worldtest.Shards, ShardsEver: worldtest.Shards}, nil
+func fixed(context.Context) (protocol.Layout, error) {
+	return protocol.Layout{Shards: worldtest.Shards, ShardsEver: worldtest.Shards}, nil
 }
 
 func samples(t *testing.T, s *survey.Survey) map[string]float64 {
@@ -118,11 +120,11 @@ func TestFigures(t *testing.T) {
 	}
 
 	tasks := w.insert(time.Minute, -time.Hour, -time.Hour)
-	dead := tasks[1].Discard(errors.New("no use"), tasks[1].CreatedAt)
+	dead := transition.Discard(tasks[1], errors.New("no use"), tasks[1].CreatedAt)
 	pipelinetest.Must(t, worldtest.Save(t.Context(), w.store.Store, w.store.DB(), dead))
 	pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{tasks[0], tasks[2]}))
-	hint := task.Entry{ID: tasks[0].ID, Kind: "k", Queue: "default", Owner: tasks[0].Owner, Score: task.ScoreOf(tasks[0])}
-	if errs := w.stream.Publish(t.Context(), []task.Entry{hint, hint}, 1); errs != nil {
+	hint := protocol.Entry{ID: tasks[0].ID, Kind: "k", Queue: "default", Owner: tasks[0].Owner, Score: protocol.ScoreOf(tasks[0])}
+	if errs := w.stream.Publish(t.Context(), []protocol.Entry{hint, hint}, 1); errs != nil {
 		t.Fatal(errs)
 	}
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/recur"
@@ -61,7 +62,7 @@ func nextTicks(w *world) func() []task.Task {
 		now, err := w.store.Now(w.t.Context(), nil)
 		pipelinetest.Must(w.t, err)
 		w.store.Exec("UPDATE duetime_tasks SET due_at = ?, run_at = ? WHERE state = 0", now.UnixMilli(), now.UnixMilli())
-		ticks, err := w.store.Pending(w.t.Context(), time.Time{}, now.Add(time.Second), task.Cursor{}, 1000)
+		ticks, err := w.store.Pending(w.t.Context(), time.Time{}, now.Add(time.Second), protocol.Cursor{}, 1000)
 		pipelinetest.Must(w.t, err)
 		want(w.t, "pending ticks", len(ticks), 100)
 		return ticks

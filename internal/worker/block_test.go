@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	engine "github.com/duetime/duetime/internal/worker"
@@ -68,7 +69,7 @@ func TestTaskThatSlippedPastABlock(t *testing.T) {
 			want(t, "result", got[made.ID].Result, "blocked")
 			lines, err := w.store.History(t.Context(), made.ID, 10)
 			pipelinetest.Must(t, err)
-			if len(lines) != 1 || lines[0].Name != task.EventCancelled || lines[0].Detail != "owner is blocked" {
+			if len(lines) != 1 || lines[0].Name != protocol.EventCancelled || lines[0].Detail != "owner is blocked" {
 				t.Errorf("history is %+v, want one line that says why", lines)
 			}
 		}
@@ -160,6 +161,6 @@ func TestHandlerBlocksAnOwner(t *testing.T) {
 			want(t, "result of "+id.String(), o.Result, "done")
 		}
 		want(t, "state of the blocked owner's task", w.store.Row(waiting.ID).State, task.Cancelled)
-		want(t, "blocks by the worker", w.store.Number("SELECT COUNT(*) FROM duetime_blocks WHERE owner = 'bob' AND actor = ?", task.ActorWorker), 1)
+		want(t, "blocks by the worker", w.store.Number("SELECT COUNT(*) FROM duetime_blocks WHERE owner = 'bob' AND actor = ?", protocol.ActorWorker), 1)
 	})
 }

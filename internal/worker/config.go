@@ -14,6 +14,7 @@ import (
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -90,7 +91,7 @@ func (c Config) withDefaults() (Config, error) {
 		between("HandlerTimeout", c.HandlerTimeout, time.Millisecond, time.Hour),
 		between("BatchTime", c.BatchTime, time.Millisecond, c.HandlerTimeout),
 		between("Drain", c.Drain, time.Millisecond, time.Hour),
-		between("Patience", c.Patience, task.MaxLead+time.Second, time.Hour),
+		between("Patience", c.Patience, protocol.MaxLead+time.Second, time.Hour),
 		between("MaxUncommitted", c.MaxUncommitted, c.Batch, 10_000_000),
 	)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/streamtest"
@@ -46,7 +47,7 @@ func child(path string) error {
 		return err
 	}
 	log := streamtest.New(stream.Config{Namespace: "test", Partitions: 3})
-	pending, err := s.Pending(ctx, time.Unix(0, 0), time.Now().Add(time.Second), task.Cursor{}, 1000)
+	pending, err := s.Pending(ctx, time.Unix(0, 0), time.Now().Add(time.Second), protocol.Cursor{}, 1000)
 	if err != nil {
 		return err
 	}

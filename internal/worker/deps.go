@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/limit"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/settle"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -33,13 +34,13 @@ type Handovers interface {
 
 // Looks find pending tasks by their next try, and tell people when they stand in for hints.
 type Looks interface {
-	Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error
+	Record(ctx context.Context, q sqlx.ExtContext, events []protocol.Event) error
 	// Pending reads a page of the tasks of all queues with a next try in [from, to).
-	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
+	Pending(ctx context.Context, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, error)
 	// Floor returns a moment before which no task is pending, as far as is known.
 	Floor(ctx context.Context) (time.Time, error)
 	// Look reads the tasks of a page that the look asks for, and returns where the next page begins; zero for none.
-	Look(ctx context.Context, l task.Look) (tasks []task.Task, next task.Cursor, err error)
+	Look(ctx context.Context, l protocol.Look) (tasks []task.Task, next protocol.Cursor, err error)
 }
 
 // Requests are what operators ask of workers.
@@ -63,10 +64,10 @@ type Limits interface {
 // Lost is closed when that happens. Share is the part of the queue's tasks for whose rows this member looks, and Brings says
 // whether a task's hint would come to it. It is an alias of an unnamed interface so that a stream can declare the same.
 type Session = interface {
-	Share() task.Share
+	Share() protocol.Share
 	Brings(t task.Task) bool
 	Partitions() []int
-	Fetch(ctx context.Context) ([]task.Delivery, error)
+	Fetch(ctx context.Context) ([]protocol.Delivery, error)
 	Commit(ctx context.Context, next map[int]int64) error
 	Lost() <-chan struct{}
 }
@@ -85,5 +86,5 @@ type Index interface {
 
 // Buryer takes what no worker will ever run.
 type Buryer interface {
-	Bury(ctx context.Context, letters []task.DeadLetter) error
+	Bury(ctx context.Context, letters []protocol.DeadLetter) error
 }

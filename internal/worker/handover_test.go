@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	engine "github.com/duetime/duetime/internal/worker"
@@ -83,7 +84,7 @@ type acceptingSession struct {
 }
 
 // Fetch is called once the messages of the last call are accepted.
-func (s *acceptingSession) Fetch(ctx context.Context) ([]task.Delivery, error) {
+func (s *acceptingSession) Fetch(ctx context.Context) ([]protocol.Delivery, error) {
 	s.of.accepted.Add(int64(s.last))
 	ds, err := s.Session.Fetch(ctx)
 	s.last = len(ds)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	engine "github.com/duetime/duetime/internal/worker"
@@ -29,9 +30,9 @@ func TestOverKafkaWithAJoiningAndALeavingWorker(t *testing.T) {
 		return w.run(wk)
 	}
 	publish := func(tasks ...task.Task) {
-		entries := make([]task.Entry, len(tasks))
+		entries := make([]protocol.Entry, len(tasks))
 		for i, t := range tasks {
-			entries[i] = task.Entry{ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, Score: task.ScoreOf(t)}
+			entries[i] = protocol.Entry{ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, Score: protocol.ScoreOf(t)}
 		}
 		for _, err := range k.Publish(t.Context(), entries, 1) {
 			pipelinetest.Must(t, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/duetime/duetime/internal/batcher"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 const (
@@ -26,17 +26,17 @@ type letters struct {
 	to      Buryer
 	metrics *metrics
 	log     *slog.Logger
-	queue   *batcher.Batcher[task.DeadLetter, struct{}]
+	queue   *batcher.Batcher[protocol.DeadLetter, struct{}]
 }
 
 func newLetters(to Buryer, m *metrics, log *slog.Logger) *letters {
 	l := &letters{to: to, metrics: m, log: log}
-	l.queue = batcher.New(batcher.Config[task.DeadLetter]{Calls: 1, Items: maxPerLetterCall, Queue: maxQueuedLetters}, l.send)
+	l.queue = batcher.New(batcher.Config[protocol.DeadLetter]{Calls: 1, Items: maxPerLetterCall, Queue: maxQueuedLetters}, l.send)
 	return l
 }
 
 // Bury queues dead letters.
-func (l *letters) Bury(dead []task.DeadLetter) {
+func (l *letters) Bury(dead []protocol.DeadLetter) {
 	if len(dead) > 0 {
 		l.metrics.unburied.Add(float64(l.queue.Add(dead...)))
 	}
@@ -49,7 +49,7 @@ func (l *letters) run(ctx, calls context.Context) {
 }
 
 // send passes dead letters on. After three refusals they are passed over: the rows say dead all the same.
-func (l *letters) send(ctx context.Context, dead []task.DeadLetter) ([]struct{}, error) {
+func (l *letters) send(ctx context.Context, dead []protocol.DeadLetter) ([]struct{}, error) {
 	var errs []error
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		ctx, cancel := context.WithTimeout(ctx, letterTimeout)
@@ -72,6 +72,6 @@ func (l *letters) send(ctx context.Context, dead []task.DeadLetter) ([]struct{},
 }
 
 // unreadable is the dead letter of a message that can't be decoded.
-func unreadable(queue string, d task.Delivery) task.DeadLetter {
-	return task.DeadLetter{Queue: queue, Error: d.Err.Error(), Raw: d.Raw}
+func unreadable(queue string, d protocol.Delivery) protocol.DeadLetter {
+	return protocol.DeadLetter{Queue: queue, Error: d.Err.Error(), Raw: d.Raw}
 }

@@ -8,13 +8,13 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // silent is a dead topic that never answers.
 type silent struct{}
 
-func (silent) Bury(ctx context.Context, _ []task.DeadLetter) error {
+func (silent) Bury(ctx context.Context, _ []protocol.DeadLetter) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -28,10 +28,10 @@ func TestDeadLettersThatWaitAreBounded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go l.run(ctx, ctx)
-		l.Bury(make([]task.DeadLetter, 1))
+		l.Bury(make([]protocol.DeadLetter, 1))
 		synctest.Wait() // it is being sent
 		for range 100 {
-			l.Bury(make([]task.DeadLetter, maxQueuedLetters/50))
+			l.Bury(make([]protocol.DeadLetter, maxQueuedLetters/50))
 		}
 		var lost dto.Metric
 		if err := m.unburied.Write(&lost); err != nil || lost.GetCounter().GetValue() != maxQueuedLetters {

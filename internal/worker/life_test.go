@@ -13,8 +13,10 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -298,7 +300,7 @@ func TestFullDiskUnderAHandlerPausesAndChargesNothing(t *testing.T) {
 // roomless is a store whose history has no room for another line either.
 type roomless struct{ engine.Store }
 
-func (r *roomless) Record(ctx context.Context, q sqlx.ExtContext, _ []task.Event) error {
+func (r *roomless) Record(ctx context.Context, q sqlx.ExtContext, _ []protocol.Event) error {
 	_, err := q.ExecContext(ctx, overfill)
 	return err
 }
@@ -349,9 +351,9 @@ type lossy struct {
 	lost atomic.Bool
 }
 
-func (l *lossy) Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error {
+func (l *lossy) Write(ctx context.Context, q sqlx.ExtContext, changes []transition.Change) error {
 	err := l.Store.Write(ctx, q, changes)
-	if err != nil || !slices.ContainsFunc(changes, func(c task.Change) bool { return c.After.State == task.Done }) || l.lost.Swap(true) {
+	if err != nil || !slices.ContainsFunc(changes, func(c transition.Change) bool { return c.After.State == task.Done }) || l.lost.Swap(true) {
 		return err
 	}
 	return l.end(q.(*sqlx.Tx))

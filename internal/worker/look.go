@@ -9,6 +9,7 @@ import (
 
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/settle"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -23,7 +24,7 @@ import (
 //     is late then would wait until all members have joined again.
 //  2. One seek in the index of next tries says whether any task is overdue by Config.Late. In good health none is. The seek begins at the
 //     floor of pending rows (internal/store/floor.go), not at the first entry.
-//  3. Of what became due lately, a worker takes its share (task.Share). What nobody has taken for a further anybodysAfter is
+//  3. Of what became due lately, a worker takes its share (protocol.Share). What nobody has taken for a further anybodysAfter is
 //     anybody's: a worker takes a few, from a random place. So an idle worker helps a busy one, and a worker without a partition
 //     has work.
 //  4. A found task is held and settled as one that a hint brought, by its row under the lock. It may have run in a process that
@@ -58,8 +59,8 @@ type looker struct {
 	queue *queue
 	kinds []string // with a handler here
 	mode  mode
-	late  task.Cursor // where the next look for what became due lately goes on; zero: at the beginning
-	older task.Cursor // where the next look for what is older goes on
+	late  protocol.Cursor // where the next look for what became due lately goes on; zero: at the beginning
+	older protocol.Cursor // where the next look for what is older goes on
 
 	wake     chan struct{}
 	recorded time.Time // when the mode was last told in the history, on the local clock
@@ -110,7 +111,7 @@ func (l *looker) pass(ctx context.Context) (loop.Result, error) {
 }
 
 // look holds what it finds. There is news if a task was overdue whose hint should have come here.
-func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Task) bool) (news bool, err error) {
+func (l *looker) look(ctx context.Context, share protocol.Share, brings func(task.Task) bool) (news bool, err error) {
 	w := l.queue.worker
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -129,7 +130,7 @@ func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Ta
 	if err != nil {
 		return false, err
 	}
-	first, err := w.looks.Pending(ctx, floor, until, task.Cursor{}, 1)
+	first, err := w.looks.Pending(ctx, floor, until, protocol.Cursor{}, 1)
 	if err != nil || len(first) == 0 {
 		return false, err
 	}
@@ -143,7 +144,7 @@ func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Ta
 		}
 	}
 	if !share.Empty() {
-		rows, err := l.examine(ctx, &l.late, task.Look{Share: share, From: old, To: until})
+		rows, err := l.examine(ctx, &l.late, protocol.Look{Share: share, From: old, To: until})
 		if err != nil {
 			return news, err
 		}
@@ -155,7 +156,7 @@ func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Ta
 		})
 	}
 	if first[0].RunAt.Before(old) {
-		rows, err := l.examine(ctx, &l.older, task.Look{From: floor, To: old})
+		rows, err := l.examine(ctx, &l.older, protocol.Look{From: floor, To: old})
 		if err != nil {
 			return news, err
 		}
@@ -165,7 +166,7 @@ func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Ta
 }
 
 // examine reads the next page of a walk.
-func (l *looker) examine(ctx context.Context, walk *task.Cursor, look task.Look) (found []task.Task, err error) {
+func (l *looker) examine(ctx context.Context, walk *protocol.Cursor, look protocol.Look) (found []task.Task, err error) {
 	look.Queue, look.Kinds, look.After, look.Limit = l.queue.name, l.kinds, *walk, maxExamined
 	found, next, err := l.queue.worker.looks.Look(ctx, look)
 	if err == nil {
@@ -206,13 +207,13 @@ func (l *looker) setMode(ctx context.Context, m mode) {
 func (l *looker) record(ctx context.Context) {
 	w := l.queue.worker
 	l.recorded = w.clock.Local()
-	e := task.Event{At: w.clock.Now(), Name: task.EventRecovered, Actor: task.ActorWorker + " " + l.queue.holder, Detail: l.queue.name}
+	e := protocol.Event{At: w.clock.Now(), Name: protocol.EventRecovered, Actor: protocol.ActorWorker + " " + l.queue.holder, Detail: l.queue.name}
 	if l.mode.degraded {
-		e.Name = task.EventDegraded
+		e.Name = protocol.EventDegraded
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	if err := w.looks.Record(ctx, nil, []task.Event{e}); err != nil {
+	if err := w.looks.Record(ctx, nil, []protocol.Event{e}); err != nil {
 		l.queue.log.WarnContext(ctx, "history not written", slog.Int("n", 1), slog.Any("err", err))
 	}
 }
@@ -227,17 +228,17 @@ func (l *looker) show() {
 
 // share returns the part of the queue's tasks for which the worker looks, by the last assignment of partitions, and what tells
 // whether a task's hint would come to it. Before the first assignment all are its own.
-func (q *queue) share() (share task.Share, brings func(task.Task) bool) {
+func (q *queue) share() (share protocol.Share, brings func(task.Task) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.last == nil {
-		return task.Share{}, func(task.Task) bool { return true }
+		return protocol.Share{}, func(task.Task) bool { return true }
 	}
 	return q.last.Share(), q.last.Brings
 }
 
 // membersOf estimates how many workers have a share.
-func membersOf(s task.Share) int {
+func membersOf(s protocol.Share) int {
 	if len(s.Mine) == 0 {
 		return max(1, s.Of)
 	}

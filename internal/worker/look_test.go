@@ -19,6 +19,7 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/streamtest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -265,7 +266,7 @@ func TestLooksFreeWhatAnotherIsAboutToRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	theirs := w.due(meal, 1)[0]
-	pipelinetest.Must(t, worldtest.Save(t.Context(), w.store.Store, w.store.DB(), theirs.Charge(time.Now())))
+	pipelinetest.Must(t, worldtest.Save(t.Context(), w.store.Store, w.store.DB(), transition.Charge(theirs, time.Now())))
 	isFree := func() bool {
 		tx, err := w.store.Begin(t.Context())
 		pipelinetest.Must(t, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -312,9 +313,9 @@ func TestHandlerWhoseCommitIsNeverClearIsCharged(t *testing.T) {
 // refusing is a store that loses each transaction in which a poisoned task is done.
 type refusing struct{ lossy }
 
-func (r *refusing) Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error {
+func (r *refusing) Write(ctx context.Context, q sqlx.ExtContext, changes []transition.Change) error {
 	err := r.Store.Write(ctx, q, changes)
-	if err != nil || !slices.ContainsFunc(changes, func(c task.Change) bool { return c.After.State == task.Done && c.After.Kind == "poison" }) {
+	if err != nil || !slices.ContainsFunc(changes, func(c transition.Change) bool { return c.After.State == task.Done && c.After.Kind == "poison" }) {
 		return err
 	}
 	return q.(*sqlx.Tx).Rollback()

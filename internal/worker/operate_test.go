@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -271,7 +272,7 @@ type victim struct {
 	writes atomic.Int64
 }
 
-func (v *victim) Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error {
+func (v *victim) Record(ctx context.Context, q sqlx.ExtContext, events []protocol.Event) error {
 	if v.writes.Add(1) == 1 {
 		_, err := q.ExecContext(ctx, "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213")
 		return err

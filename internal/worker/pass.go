@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,7 +21,7 @@ type Outcome struct {
 // Pass takes the hints through the worker's own transactions once, in id order, on the caller's goroutine, and returns
 // when each is settled or would have to wait. It needs neither a stream nor Run, and is meant for tests and for tools.
 // The error says only that ctx ended or that MySQL is away.
-func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error) {
+func (w *Worker) Pass(ctx context.Context, hints []protocol.Hint) ([]Outcome, error) {
 	if err := w.clock.Learn(ctx); err != nil { // for as long as the caller allows
 		return nil, err
 	}

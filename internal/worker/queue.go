@@ -10,6 +10,7 @@ import (
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/offsets"
 	"github.com/duetime/duetime/internal/precise"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -185,9 +186,9 @@ func (w *Worker) mayHoldMore(q *queue) bool {
 // accept puts each hint on hold. What was due before this worker got the partition may have been running when the last
 // one ended, and may have been what ended it: such hints are suspects, as many as the last one can have had in hand. Where
 // that one left in good order none is.
-func (q *queue) accept(g *generation, ds []task.Delivery) {
+func (q *queue) accept(g *generation, ds []protocol.Delivery) {
 	now, cfg := q.worker.clock.Now(), q.worker.cfg
-	var letters []task.DeadLetter
+	var letters []protocol.DeadLetter
 	for _, d := range ds {
 		m, before := g.offsets.Deliver(d.Partition, d.Offset)
 		if d.Err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/offsets"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/settle"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -16,8 +17,8 @@ import (
 // endless is a session with a hint of another task at each Fetch.
 type endless struct{ Session }
 
-func (endless) Fetch(context.Context) ([]task.Delivery, error) {
-	return []task.Delivery{{Hint: task.Hint{ID: task.NewID()}}}, nil
+func (endless) Fetch(context.Context) ([]protocol.Delivery, error) {
+	return []protocol.Delivery{{Hint: protocol.Hint{ID: task.NewID()}}}, nil
 }
 
 // The queues of a worker share what one may hold. One that holds more than its share leaves the others theirs.

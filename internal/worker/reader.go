@@ -9,6 +9,7 @@ import (
 
 	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/settle"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -72,5 +73,5 @@ func (r *Reader) RunNow(ctx context.Context, tx *schedule.Tx, id task.ID) (task.
 // nowhere takes what a reader has none of: what follows its commits is its callers'.
 type nowhere struct{}
 
-func (nowhere) Offer([]task.Task)      {}
-func (nowhere) Bury([]task.DeadLetter) {}
+func (nowhere) Offer([]task.Task)          {}
+func (nowhere) Bury([]protocol.DeadLetter) {}

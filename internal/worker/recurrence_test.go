@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/transition"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -313,7 +314,7 @@ func TestUnreadableDefinitionWithALongReason(t *testing.T) {
 	want(t, "effects", w.effects(ticks[0].ID), 1)
 	r := w.recurrence(made[0].ID)
 	want(t, "state of the recurrence", r.State, task.RecurrencePaused)
-	want(t, "the note is cut", len(r.Note), task.MaxNote)
+	want(t, "the note is cut", len(r.Note), transition.MaxNote)
 }
 
 // A worker whose transaction is rolled back has made no tick; the next one makes it once.

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -26,7 +28,7 @@ func TestKindWithoutAHandlerIsTold(t *testing.T) {
 	made := w.due(typo, 3)
 	w.pass(wk, made...)
 	row := w.store.Row(made[0].ID)
-	if !strings.Contains(row.LastError, `kind "meel"`) || !strings.Contains(row.LastError, `queue "default"`) || !row.Waits() {
+	if !strings.Contains(row.LastError, `kind "meel"`) || !strings.Contains(row.LastError, `queue "default"`) || !transition.Waits(row) {
 		t.Errorf("the task does not say why it waits: %q", row.LastError)
 	}
 	want(t, "attempt", row.Attempt, 0)
@@ -86,9 +88,9 @@ func TestRowsThatNoLimitOfOursLikes(t *testing.T) {
 			w.store.Exec("UPDATE duetime_tasks SET run_at = due_at WHERE id = ?", made.ID[:])
 		}
 		row := w.store.Row(made.ID)
-		entry := task.ScoreOf(row)
-		hint := task.Hint{ID: row.ID, Kind: task.HintKind(row.Kind), Owner: task.HintOwner(row.Owner), RunAt: entry.RunAt().UnixMilli(), Version: entry.Version()}
-		outs, err := wk.Pass(t.Context(), []task.Hint{hint})
+		entry := protocol.ScoreOf(row)
+		hint := protocol.Hint{ID: row.ID, Kind: protocol.HintKind(row.Kind), Owner: protocol.HintOwner(row.Owner), RunAt: entry.RunAt().UnixMilli(), Version: entry.Version()}
+		outs, err := wk.Pass(t.Context(), []protocol.Hint{hint})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 const limit = 30 * time.Second
 
 // impatient is the least patience that a worker takes.
-const impatient = task.MaxLead + time.Second
+const impatient = protocol.MaxLead + time.Second
 
 type payload struct {
 	Word string `json:"word"`

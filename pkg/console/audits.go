@@ -22,7 +22,7 @@ const (
 // AuditQuery chooses what operators did; zero fields choose all.
 type AuditQuery struct {
 	Actor string    // as the history has it: user@host, or who As says
-	Event string    // one of the names in package task, such as task.EventCancelled
+	Event string    // one of the names in package task, such as protocol.EventCancelled
 	From  time.Time // at this moment or after it
 	To    time.Time // before this moment
 	After string    // only lines after this place of the list, as AuditPage.Next names it

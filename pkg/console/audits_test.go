@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -25,9 +26,9 @@ func TestAudit(t *testing.T) {
 	pipelinetest.Must(t, err)
 	now, err := w.store.Now(ctx, nil)
 	pipelinetest.Must(t, err)
-	pipelinetest.Must(t, w.store.Record(ctx, nil, []task.Event{
-		{At: now, Task: moved.ID, Name: task.EventFailed, Actor: task.ActorWorker},
-		{At: now, Task: moved.ID, Name: task.EventMoved, Actor: task.ActorService},
+	pipelinetest.Must(t, w.store.Record(ctx, nil, []protocol.Event{
+		{At: now, Task: moved.ID, Name: task.EventFailed, Actor: protocol.ActorWorker},
+		{At: now, Task: moved.ID, Name: protocol.EventMoved, Actor: protocol.ActorService},
 	}))
 	audit := func(name string, q AuditQuery, want ...string) {
 		t.Helper()
@@ -53,7 +54,7 @@ func TestAudit(t *testing.T) {
 		audit(fmt.Sprintf("all, limit %d", limit), AuditQuery{Limit: limit}, cancelled, paused, shifted)
 	}
 	audit("ann's", AuditQuery{Actor: "ann@host", Limit: 1}, paused, shifted)
-	audit("moved", AuditQuery{Event: task.EventMoved}, shifted)
+	audit("moved", AuditQuery{Event: protocol.EventMoved}, shifted)
 	audit("from", AuditQuery{From: now.Add(time.Hour)})
 	audit("to", AuditQuery{To: now.Add(-time.Hour)})
 	audit("a span", AuditQuery{From: now.Add(-time.Hour), To: now.Add(time.Hour)}, cancelled, paused, shifted)
@@ -81,16 +82,16 @@ func TestAuditOfARareEvent(t *testing.T) {
 	ctx, c := t.Context(), w.console()
 	now, err := w.store.Now(ctx, nil)
 	pipelinetest.Must(t, err)
-	lines := []task.Event{{At: now, Name: task.EventPaused, Actor: "ann@host", Detail: "mails"}}
+	lines := []protocol.Event{{At: now, Name: protocol.EventPaused, Actor: "ann@host", Detail: "mails"}}
 	for range 6000 {
-		lines = append(lines, task.Event{At: now, Task: task.NewID(), Name: task.EventCancelled, Actor: "ann@host"})
+		lines = append(lines, protocol.Event{At: now, Task: task.NewID(), Name: protocol.EventCancelled, Actor: "ann@host"})
 	}
 	pipelinetest.Must(t, w.store.Record(ctx, nil, lines))
-	page, err := c.Audit(ctx, AuditQuery{Event: task.EventPaused})
+	page, err := c.Audit(ctx, AuditQuery{Event: protocol.EventPaused})
 	if err != nil || len(page.Lines) != 0 || page.Next == "" {
 		t.Errorf("the first page: %+v, %v; want a next one", page, err)
 	}
-	page, err = c.Audit(ctx, AuditQuery{Event: task.EventPaused, After: page.Next})
+	page, err = c.Audit(ctx, AuditQuery{Event: protocol.EventPaused, After: page.Next})
 	pipelinetest.Must(t, err)
-	diff(t, "the next page", AuditPage{Lines: []AuditLine{{now.UnixMilli(), task.EventPaused, "ann@host", "mails", nil}}}, page)
+	diff(t, "the next page", AuditPage{Lines: []AuditLine{{now.UnixMilli(), protocol.EventPaused, "ann@host", "mails", nil}}}, page)
 }

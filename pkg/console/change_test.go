@@ -11,9 +11,11 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -66,7 +68,7 @@ func (w *world) dead(opts ...task.Option) task.Task {
 	w.t.Helper()
 	row := w.pending(opts...)
 	row.Attempt = 2
-	row = row.Fail(errSick, 0, row.UpdatedAt)
+	row = transition.Fail(row, errSick, 0, row.UpdatedAt)
 	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error { return worldtest.Save(ctx, w.store.Store, tx, row) })
 	return row
 }
@@ -104,7 +106,7 @@ func TestRetryOfADeadTask(t *testing.T) {
 	if row.State != task.Pending || row.Attempt != 0 || row.Version != dead.Version+1 || row.DedupKey != "ka" || row.DueAt.After(row.UpdatedAt) {
 		t.Errorf("retried: %+v", row)
 	}
-	diff(t, "history", []string{"ann@host retried: " + task.Changed(dead, row).Detail}, w.life(dead.ID))
+	diff(t, "history", []string{"ann@host retried: " + transition.Changed(dead, row).Detail}, w.life(dead.ID))
 }
 
 // A task of a blocked owner stays dead. It can be discarded.
@@ -189,7 +191,7 @@ func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 	pipelinetest.Must(t, err)
 	diff(t, "asked once more", int64(3), asked)
 	pipelinetest.Must(t, o.inTx(t.Context(), func(_ *sqlx.Tx, changes *ledger.Tx) error {
-		changes.Note(event(changes, task.EventRebuild, "shard 3"))
+		changes.Note(event(changes, protocol.EventRebuild, "shard 3"))
 		return nil
 	}))
 	diff(t, "history", []string{

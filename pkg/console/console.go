@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/console/internal/views"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -43,9 +44,9 @@ type Config struct {
 func serviceActor() string {
 	host, err := os.Hostname()
 	if err != nil {
-		return task.ActorService
+		return protocol.ActorService
 	}
-	return task.ActorService + "@" + host
+	return protocol.ActorService + "@" + host
 }
 
 // Console shows a deployment and changes it. It is safe for concurrent use.

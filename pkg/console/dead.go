@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -18,8 +19,8 @@ type deadVerb struct {
 }
 
 var (
-	retry   = deadVerb{"retry", task.Task.Retry}
-	discard = deadVerb{"discard", task.Task.Dismiss}
+	retry   = deadVerb{"retry", transition.Retry}
+	discard = deadVerb{"discard", transition.Dismiss}
 )
 
 // RetryOne makes a dead task pending: due now, with all its attempts. Its error says why the task can't be retried: task.ErrNotFound,
@@ -55,7 +56,7 @@ func (c *Console) changeOneDead(ctx context.Context, id task.ID, version int64, 
 		if stands := rows[0].Version; version > 0 && stands != version {
 			return fmt.Errorf("%w: version %d, seen was %d", ErrMeanwhile, stands, version)
 		}
-		return changes.Write(ctx, []task.Change{{Before: rows[0], After: changed}}, "")
+		return changes.Write(ctx, []transition.Change{{Before: rows[0], After: changed}}, "")
 	})
 	if err != nil {
 		return Task{}, fmt.Errorf("%s %s: %w", v.name, id, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/console/internal/views"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -42,7 +43,7 @@ func TestAlikeErrors(t *testing.T) {
 func (w *world) died(cause string, after time.Duration) task.Task {
 	w.t.Helper()
 	row := w.pending()
-	row = row.Discard(errors.New(cause), row.UpdatedAt.Add(after))
+	row = transition.Discard(row, errors.New(cause), row.UpdatedAt.Add(after))
 	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error { return worldtest.Save(ctx, w.store.Store, tx, row) })
 	return row
 }

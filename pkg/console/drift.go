@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -16,14 +17,14 @@ import (
 type driftRows interface {
 	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
 	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
-	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
+	Pending(ctx context.Context, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, error)
 }
 
 // driftIndex reads the index for checkDrift.
 type driftIndex interface {
-	Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error)
-	ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
-	ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
+	Standings(ctx context.Context, tasks []task.Task) ([]protocol.Standing, error)
+	ScanDue(ctx context.Context, shard int, cursor protocol.ScanCursor, count int64) ([]protocol.Entry, protocol.ScanCursor, error)
+	ScanOwners(ctx context.Context, shard int, cursor protocol.ScanCursor, count int64) ([]protocol.Entry, protocol.ScanCursor, error)
 }
 
 // Drift counts the differences between the rows and the index.
@@ -33,9 +34,9 @@ type Drift struct {
 }
 
 const (
-	driftPage     = 1000                                // rows, or entries, in one call
-	recheckDelay  = 2 * time.Second                     // before a difference is read again
-	maxHintFlight = task.MaxLead + 500*time.Millisecond // how long before its run time a row's hint may be under way
+	driftPage     = 1000                                    // rows, or entries, in one call
+	recheckDelay  = 2 * time.Second                         // before a difference is read again
+	maxHintFlight = protocol.MaxLead + 500*time.Millisecond // how long before its run time a row's hint may be under way
 )
 
 var farFuture = time.UnixMilli(math.MaxInt64) // after every run time, even of a row that another program wrote
@@ -54,7 +55,7 @@ func (c *Console) Drift(ctx context.Context) (Drift, error) {
 	return checkDrift(ctx, c.store, c.index, layout)
 }
 
-func checkDrift(ctx context.Context, rows driftRows, index driftIndex, layout task.Layout) (Drift, error) {
+func checkDrift(ctx context.Context, rows driftRows, index driftIndex, layout protocol.Layout) (Drift, error) {
 	c := driftCheck{store: rows, index: index, layout: layout}
 	missing, err := c.missing(ctx)
 	if err != nil {
@@ -78,14 +79,14 @@ func checkDrift(ctx context.Context, rows driftRows, index driftIndex, layout ta
 type driftCheck struct {
 	store  driftRows
 	index  driftIndex
-	layout task.Layout
+	layout protocol.Layout
 }
 
 // extraEntry is an entry that differs from its row.
 type extraEntry struct {
 	shard int
 	owned bool // of an owner's set
-	task.Entry
+	protocol.Entry
 }
 
 func (e extraEntry) task() task.Task {
@@ -103,7 +104,7 @@ func (c driftCheck) missing(ctx context.Context) ([]task.Task, error) {
 		end = now.Add(c.layout.Horizon)
 	}
 	var out []task.Task
-	var after task.Cursor
+	var after protocol.Cursor
 	for {
 		rows, err := c.store.Pending(ctx, time.Time{}, end, after, driftPage)
 		if err != nil {
@@ -118,7 +119,7 @@ func (c driftCheck) missing(ctx context.Context) ([]task.Task, error) {
 			return out, nil
 		}
 		last := rows[len(rows)-1]
-		after = task.Cursor{At: last.RunAt, ID: last.ID}
+		after = protocol.Cursor{At: last.RunAt, ID: last.ID}
 	}
 }
 
@@ -138,8 +139,8 @@ func (c driftCheck) differing(ctx context.Context, rows []task.Task) ([]task.Tas
 	}
 	var out []task.Task
 	for i, row := range rows {
-		score := task.ScoreOf(row)
-		hintSent := row.RunAt.Before(now.Add(maxHintFlight)) && seen[i].Due == task.NoScore
+		score := protocol.ScoreOf(row)
+		hintSent := row.RunAt.Before(now.Add(maxHintFlight)) && seen[i].Due == protocol.NoScore
 		if seen[i].Owner != score || seen[i].Due != score && !hintSent {
 			out = append(out, row)
 		}
@@ -168,7 +169,7 @@ func (c driftCheck) extraOf(ctx context.Context, shard int, owned bool) ([]extra
 		scan = c.index.ScanOwners
 	}
 	var out []extraEntry
-	for cursor := (task.ScanCursor{}); ; {
+	for cursor := (protocol.ScanCursor{}); ; {
 		entries, next, err := scan(ctx, shard, cursor, driftPage)
 		if err != nil {
 			return nil, err
@@ -214,7 +215,7 @@ func (c driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]e
 // asksFor reports whether the row asks for the entry. While rows are moved to other shards, an entry in the shard before is no
 // difference: no list is read there.
 func (c driftCheck) asksFor(row task.Task, e extraEntry, now time.Time) bool {
-	return task.ScoreOf(row) == e.Score && task.SameQueue(row, e.task()) && (row.Shard == e.shard || c.layout.Changing()) &&
+	return protocol.ScoreOf(row) == e.Score && protocol.SameQueue(row, e.task()) && (row.Shard == e.shard || c.layout.Changing()) &&
 		c.layout.Keeps(e.Score.RunAt(), now)
 }
 
@@ -273,7 +274,7 @@ func (c driftCheck) stillMissing(ctx context.Context, before []task.Task) (int64
 	}
 	// The index was read after the rows, and some of thousands of rows may have changed in between, as after Redis lost its
 	// memory.
-	still, err := c.atVersion(ctx, task.IDs(differing), versions)
+	still, err := c.atVersion(ctx, protocol.IDs(differing), versions)
 	return int64(len(still)), err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -17,8 +18,8 @@ import (
 type fakeWorld struct {
 	row     task.Task
 	indexed bool
-	entries []task.Entry // of the due set
-	looked  func()       // called between the reads of the row and of the index
+	entries []protocol.Entry // of the due set
+	looked  func()           // called between the reads of the row and of the index
 }
 
 func (w *fakeWorld) Now(context.Context, sqlx.QueryerContext) (time.Time, error) {
@@ -32,20 +33,20 @@ func (w *fakeWorld) Get(_ context.Context, _ sqlx.QueryerContext, ids []task.ID)
 	return []task.Task{w.row}, nil
 }
 
-func (w *fakeWorld) Pending(_ context.Context, _, to time.Time, _ task.Cursor, _ int) ([]task.Task, error) {
+func (w *fakeWorld) Pending(_ context.Context, _, to time.Time, _ protocol.Cursor, _ int) ([]task.Task, error) {
 	if w.row.State != task.Pending || !w.row.RunAt.Before(to) {
 		return nil, nil
 	}
 	return []task.Task{w.row}, nil
 }
 
-func (w *fakeWorld) Standings(_ context.Context, tasks []task.Task) ([]task.Standing, error) {
+func (w *fakeWorld) Standings(_ context.Context, tasks []task.Task) ([]protocol.Standing, error) {
 	w.looked()
-	out := make([]task.Standing, len(tasks))
+	out := make([]protocol.Standing, len(tasks))
 	for i := range tasks {
-		out[i] = task.Standing{Due: task.NoScore, Owner: task.NoScore}
+		out[i] = protocol.Standing{Due: protocol.NoScore, Owner: protocol.NoScore}
 		if w.indexed {
-			out[i] = task.Standing{Due: task.ScoreOf(w.row), Owner: task.ScoreOf(w.row)}
+			out[i] = protocol.Standing{Due: protocol.ScoreOf(w.row), Owner: protocol.ScoreOf(w.row)}
 		}
 		if len(w.entries) > 0 {
 			out[i].Due = w.entries[0].Score
@@ -54,12 +55,12 @@ func (w *fakeWorld) Standings(_ context.Context, tasks []task.Task) ([]task.Stan
 	return out, nil
 }
 
-func (w *fakeWorld) ScanDue(context.Context, int, task.ScanCursor, int64) ([]task.Entry, task.ScanCursor, error) {
-	return w.entries, task.ScanCursor{}, nil
+func (w *fakeWorld) ScanDue(context.Context, int, protocol.ScanCursor, int64) ([]protocol.Entry, protocol.ScanCursor, error) {
+	return w.entries, protocol.ScanCursor{}, nil
 }
 
-func (w *fakeWorld) ScanOwners(context.Context, int, task.ScanCursor, int64) ([]task.Entry, task.ScanCursor, error) {
-	return nil, task.ScanCursor{}, nil
+func (w *fakeWorld) ScanOwners(context.Context, int, protocol.ScanCursor, int64) ([]protocol.Entry, protocol.ScanCursor, error) {
+	return nil, protocol.ScanCursor{}, nil
 }
 
 func TestDrift(t *testing.T) {
@@ -75,15 +76,15 @@ func TestDrift(t *testing.T) {
 		"within the horizon": {func(*fakeWorld) {}, Drift{Missing: 1}, time.Hour + time.Minute},
 		"near the horizon": {func(w *fakeWorld) {
 			w.indexed = true
-			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row)}}
+			w.entries = []protocol.Entry{{ID: w.row.ID, Score: protocol.ScoreOf(w.row)}}
 		}, Drift{}, time.Hour - time.Second},
 		"an entry beyond the horizon": {func(w *fakeWorld) {
 			w.indexed = true
-			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row)}}
+			w.entries = []protocol.Entry{{ID: w.row.ID, Score: protocol.ScoreOf(w.row)}}
 		}, Drift{Extra: 1}, time.Hour - time.Minute},
 		"an entry whose row's time no score can hold": {func(w *fakeWorld) {
 			w.row.RunAt, w.indexed = time.UnixMilli(1.7e15), true
-			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row)}}
+			w.entries = []protocol.Entry{{ID: w.row.ID, Score: protocol.ScoreOf(w.row)}}
 		}, Drift{}, time.Hour},
 		"soon repaired": {func(w *fakeWorld) { w.looked = w.onLook(2, func() { w.indexed = true }) }, Drift{}, 0},
 		// The row and its entry move together, between the two reads.
@@ -96,10 +97,10 @@ func TestDrift(t *testing.T) {
 		}, Drift{}, 0},
 		"left in another queue": {func(w *fakeWorld) {
 			w.indexed = true
-			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row), Queue: "before"}}
+			w.entries = []protocol.Entry{{ID: w.row.ID, Score: protocol.ScoreOf(w.row), Queue: "before"}}
 		}, Drift{Extra: 1}, 0},
 		"ghost": {func(w *fakeWorld) {
-			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row)}}
+			w.entries = []protocol.Entry{{ID: w.row.ID, Score: protocol.ScoreOf(w.row)}}
 			w.row.State = task.Cancelled
 			w.row.Version++
 		}, Drift{Extra: 1}, 0},
@@ -109,7 +110,7 @@ func TestDrift(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &fakeWorld{looked: func() {}, row: task.Task{ID: task.ID{7}, Version: 1, RunAt: time.Now().Add(time.Hour)}}
 				c.prepare(w)
-				got, err := checkDrift(t.Context(), w, w, task.Layout{Shards: 1, ShardsEver: 1, Horizon: c.horizon, Partial: c.horizon > 0})
+				got, err := checkDrift(t.Context(), w, w, protocol.Layout{Shards: 1, ShardsEver: 1, Horizon: c.horizon, Partial: c.horizon > 0})
 				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 					t.Errorf("%v, (-want +got):\n%s", err, diff)
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -29,7 +30,7 @@ func (c *Console) Import(ctx context.Context, specs []task.Spec, source string) 
 		}
 		changes.Inserted(rows)
 		for _, row := range rows {
-			e := event(changes, task.EventImported, "from "+source)
+			e := event(changes, protocol.EventImported, "from "+source)
 			e.Task = row.ID
 			changes.Note(e)
 		}

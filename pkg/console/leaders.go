@@ -11,8 +11,8 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // The leaderships: event, whose epoch is stored in the shards, and daemon.
@@ -162,7 +162,7 @@ func (c *Console) askToResign(ctx context.Context, name string, term int64) (epo
 		if err := c.store.Resign(ctx, tx, name, epoch, changes.Moment()); err != nil {
 			return err
 		}
-		changes.Note(event(changes, task.EventResign, fmt.Sprintf("%s, epoch %d", name, epoch)))
+		changes.Note(event(changes, protocol.EventResign, fmt.Sprintf("%s, epoch %d", name, epoch)))
 		return nil
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/limit"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -136,7 +137,7 @@ func (c *Console) SetLimits(ctx context.Context, queue string, limits ...LimitCh
 			if err := l.set(ctx, c.store, tx, queue); err != nil {
 				return err
 			}
-			changes.Note(event(changes, task.EventLimited, queue+" "+l.detail))
+			changes.Note(event(changes, protocol.EventLimited, queue+" "+l.detail))
 		}
 		return nil
 	})

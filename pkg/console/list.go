@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -76,8 +77,8 @@ func checkLimit(limit, highest int) (int, error) {
 
 func (f Filter) check() error {
 	return cmp.Or(
-		task.CheckBlanks("owner", f.Owner), task.CheckBlanks("kind", f.Kind),
-		task.CheckBlanks("queue", f.Queue), task.CheckBlanks("subject", f.Subject), f.Exclude.Check(),
+		protocol.CheckBlanks("owner", f.Owner), protocol.CheckBlanks("kind", f.Kind),
+		protocol.CheckBlanks("queue", f.Queue), protocol.CheckBlanks("subject", f.Subject), f.Exclude.Check(),
 	)
 }
 
@@ -89,7 +90,7 @@ func (f Filter) rows(limit int) (store.Filter, error) {
 	if !f.RunAfter.IsZero() || !f.RunBefore.IsZero() {
 		return out, &task.FieldError{Field: "run time", Problem: "must not be bounded in this list"}
 	}
-	err := cmp.Or(f.check(), task.CheckLabels(f.Labels))
+	err := cmp.Or(f.check(), protocol.CheckLabels(f.Labels))
 	if err != nil || f.After == "" {
 		return out, err
 	}
@@ -110,15 +111,15 @@ func CheckCursor(text string) error {
 	return err
 }
 
-func parseCursor(text string) (task.Cursor, error) {
+func parseCursor(text string) (protocol.Cursor, error) {
 	due, id, _ := strings.Cut(text, cursorMark)
 	ms, err := strconv.ParseInt(due, 10, 64)
 	if err != nil {
-		return task.Cursor{}, fmt.Errorf("%q is no place in a list, such as 1767225600000%s%s", text, cursorMark, task.ID{})
+		return protocol.Cursor{}, fmt.Errorf("%q is no place in a list, such as 1767225600000%s%s", text, cursorMark, task.ID{})
 	}
 	at, err := task.ParseID(id)
 	if err != nil {
-		return task.Cursor{}, err
+		return protocol.Cursor{}, err
 	}
-	return task.Cursor{At: time.UnixMilli(ms), ID: at}, nil
+	return protocol.Cursor{At: time.UnixMilli(ms), ID: at}, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // Pause is a paused queue.
@@ -40,7 +40,7 @@ func (c *Console) Pause(ctx context.Context, queue string) (changed bool, err er
 		if changed, err = c.store.Pause(ctx, tx, queue, changes.Moment()); err != nil || !changed {
 			return err
 		}
-		changes.Note(event(changes, task.EventPaused, queue))
+		changes.Note(event(changes, protocol.EventPaused, queue))
 		return nil
 	})
 	return changed, err
@@ -52,7 +52,7 @@ func (c *Console) Resume(ctx context.Context, queue string) (changed bool, err e
 		if changed, err = c.store.Resume(ctx, tx, queue); err != nil || !changed {
 			return err
 		}
-		changes.Note(event(changes, task.EventResumed, queue))
+		changes.Note(event(changes, protocol.EventResumed, queue))
 		return nil
 	})
 	return changed, err

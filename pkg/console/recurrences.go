@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/duetime/duetime/internal/inside"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -114,7 +115,7 @@ func (c *Console) Recurrences(ctx context.Context, f RecurrenceFilter) (Recurren
 	if err != nil {
 		return RecurrencePage{}, err
 	}
-	if err := cmp.Or(task.CheckBlanks("owner", f.Owner), task.CheckBlanks("kind", f.Kind)); err != nil {
+	if err := cmp.Or(protocol.CheckBlanks("owner", f.Owner), protocol.CheckBlanks("kind", f.Kind)); err != nil {
 		return RecurrencePage{}, err
 	}
 	rows, err := c.store.ListRecurrences(ctx, store.RecurrenceFilter{

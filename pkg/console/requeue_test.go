@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/embedded"
@@ -51,7 +52,7 @@ func TestRequeue(t *testing.T) {
 		if life.Queue != queue {
 			t.Errorf("task %s is in queue %s, want %s", id, life.Queue, queue)
 		}
-		if last := life.History[len(life.History)-1]; queue == "mails" && (last.Event != task.EventRequeued || last.Actor != "ann@host") {
+		if last := life.History[len(life.History)-1]; queue == "mails" && (last.Event != protocol.EventRequeued || last.Actor != "ann@host") {
 			t.Errorf("the last line of task %s is %+v", id, last)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // ShardChange is how far a change of the number of shards has come.
@@ -51,7 +51,7 @@ func (c *Console) ShardChange(ctx context.Context, measure time.Duration) (Shard
 	return s, err
 }
 
-func shardChangeOf(l task.Layout) ShardChange {
+func shardChangeOf(l protocol.Layout) ShardChange {
 	return ShardChange{Shards: l.Shards, From: l.ShardsFrom, Paused: l.Paused, Moved: l.Moved, ToMove: l.ToMove}
 }
 
@@ -69,8 +69,8 @@ const (
 // ChangeShards makes n the number of shards; the daemon then moves the rows. Before, the new shards are made polled, and it
 // waits until they are complete and claimed. begun is false if this very change is going on already.
 func (c *Console) ChangeShards(ctx context.Context, n int) (begun bool, err error) {
-	if n < 1 || n > task.MaxShards {
-		return false, fmt.Errorf("shards must be 1 to %d", task.MaxShards)
+	if n < 1 || n > protocol.MaxShards {
+		return false, fmt.Errorf("shards must be 1 to %d", protocol.MaxShards)
 	}
 	l, err := c.store.Layout(ctx)
 	switch {
@@ -93,7 +93,7 @@ func (c *Console) ChangeShards(ctx context.Context, n int) (begun bool, err erro
 		if err := c.store.BeginChange(ctx, tx, l, n); err != nil {
 			return err
 		}
-		changes.Note(event(changes, task.EventShards, fmt.Sprintf("%d to %d: begun", l.Shards, n)))
+		changes.Note(event(changes, protocol.EventShards, fmt.Sprintf("%d to %d: begun", l.Shards, n)))
 		return nil
 	})
 	return err == nil, err
@@ -148,7 +148,7 @@ func (c *Console) PauseShards(ctx context.Context, paused bool) (changed bool, e
 			return err
 		}
 		word := map[bool]string{true: "paused", false: "resumed"}[paused]
-		changes.Note(event(changes, task.EventShards, fmt.Sprintf("%d to %d: %s", l.ShardsFrom, l.Shards, word)))
+		changes.Note(event(changes, protocol.EventShards, fmt.Sprintf("%d to %d: %s", l.ShardsFrom, l.Shards, word)))
 		return nil
 	})
 	return changed, err
@@ -165,14 +165,14 @@ func (c *Console) CancelShards(ctx context.Context) (shards int, err error) {
 		if err := c.store.CancelChange(ctx, tx, l); err != nil {
 			return err
 		}
-		changes.Note(event(changes, task.EventShards, fmt.Sprintf("%d to %d: cancelled", l.ShardsFrom, l.Shards)))
+		changes.Note(event(changes, protocol.EventShards, fmt.Sprintf("%d to %d: cancelled", l.ShardsFrom, l.Shards)))
 		return nil
 	})
 	return l.ShardsFrom, err
 }
 
 // changing reads the layout, whose change must be going on.
-func (c *Console) changing(ctx context.Context) (task.Layout, error) {
+func (c *Console) changing(ctx context.Context) (protocol.Layout, error) {
 	l, err := c.store.Layout(ctx)
 	if err == nil && !l.Changing() {
 		err = ErrNotChanging

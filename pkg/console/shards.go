@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -129,7 +130,7 @@ func (c *Console) Rebuild(ctx context.Context, shards []int, progress func(done 
 		return err
 	}
 	err := c.inTx(ctx, func(_ *sqlx.Tx, changes *ledger.Tx) error {
-		changes.Note(event(changes, task.EventRebuild, ShardNames(shards)))
+		changes.Note(event(changes, protocol.EventRebuild, ShardNames(shards)))
 		return nil
 	})
 	if err != nil {

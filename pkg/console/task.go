@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -79,7 +81,9 @@ type Happened struct {
 	Detail string `json:"detail"`
 }
 
-func happenedOf(e task.Event) Happened { return Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail} }
+func happenedOf(e protocol.Event) Happened {
+	return Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail}
+}
 
 // MaxHistory bounds the lines of one task's history.
 const MaxHistory = 10_000
@@ -119,7 +123,7 @@ func (c *Console) meanwhile(ctx context.Context, row task.Task) ([]Happened, err
 			return nil, err
 		}
 	}
-	if to.Sub(row.FiredFrom()) <= lateAfter {
+	if to.Sub(transition.FiredFrom(row)) <= lateAfter {
 		return nil, nil
 	}
 	events, err := c.store.QueueHistory(ctx, row.Queue, to)
@@ -127,7 +131,7 @@ func (c *Console) meanwhile(ctx context.Context, row task.Task) ([]Happened, err
 		return nil, err
 	}
 	var happened []Happened
-	for _, e := range during(events, row.FiredFrom()) {
+	for _, e := range during(events, transition.FiredFrom(row)) {
 		happened = append(happened, happenedOf(e))
 	}
 	return happened, nil
@@ -135,20 +139,20 @@ func (c *Console) meanwhile(ctx context.Context, row task.Task) ([]Happened, err
 
 // during returns the events from a moment on, and of the earlier ones the last limits, and the pause and the degradations that had
 // not ended by then.
-func during(events []task.Event, from time.Time) []task.Event {
-	open := map[string]task.Event{}
+func during(events []protocol.Event, from time.Time) []protocol.Event {
+	open := map[string]protocol.Event{}
 	i := 0
 	for ; i < len(events) && events[i].At.Before(from); i++ {
 		e := events[i]
 		what, _, _ := strings.Cut(e.Detail, ":") // which limit
 		switch e.Name {
-		case task.EventResumed:
-			delete(open, task.EventPaused)
-		case task.EventPaused:
+		case protocol.EventResumed:
+			delete(open, protocol.EventPaused)
+		case protocol.EventPaused:
 			open[e.Name] = e
-		case task.EventRecovered:
+		case protocol.EventRecovered:
 			delete(open, e.Actor)
-		case task.EventDegraded:
+		case protocol.EventDegraded:
 			if from.Sub(e.At) <= store.DegradedFor { // else the worker has ended without a word
 				open[e.Actor] = e
 			}
@@ -156,7 +160,7 @@ func during(events []task.Event, from time.Time) []task.Event {
 			open[what] = e
 		}
 	}
-	before := slices.SortedFunc(maps.Values(open), func(a, b task.Event) int { return a.At.Compare(b.At) })
+	before := slices.SortedFunc(maps.Values(open), func(a, b protocol.Event) int { return a.At.Compare(b.At) })
 	return append(before, events[i:]...)
 }
 
@@ -166,7 +170,7 @@ func (c *Console) Labels(ctx context.Context, ids []task.ID) (map[task.ID]map[st
 }
 
 // history reads the newest lines about an id; longer says that older ones are left out.
-func (c *Console) history(ctx context.Context, id task.ID) (lines []task.Event, longer bool, err error) {
+func (c *Console) history(ctx context.Context, id task.ID) (lines []protocol.Event, longer bool, err error) {
 	lines, err = c.store.History(ctx, id, MaxHistory+1)
 	if longer = len(lines) > MaxHistory; longer {
 		lines = lines[1:]
@@ -175,14 +179,14 @@ func (c *Console) history(ctx context.Context, id task.ID) (lines []task.Event, 
 }
 
 // lifeOf adds the row's own facts to the lines: when the task was made, and how it ended.
-func lifeOf(row task.Task, lines []task.Event) []Happened {
-	life := []Happened{{AtMs: row.CreatedAt.UnixMilli(), Event: "scheduled", Actor: task.ActorService}}
+func lifeOf(row task.Task, lines []protocol.Event) []Happened {
+	life := []Happened{{AtMs: row.CreatedAt.UnixMilli(), Event: "scheduled", Actor: protocol.ActorService}}
 	for _, e := range lines {
 		life = append(life, happenedOf(e))
 	}
 	// A change whose transaction began before a failed attempt may have been recorded after that attempt.
 	slices.SortStableFunc(life[1:], func(a, b Happened) int { return cmp.Compare(a.AtMs, b.AtMs) })
-	if end, ok := endOf(row); ok && !slices.ContainsFunc(lines, func(e task.Event) bool { return ends(e, row) }) {
+	if end, ok := endOf(row); ok && !slices.ContainsFunc(lines, func(e protocol.Event) bool { return ends(e, row) }) {
 		life = append(life, end)
 	}
 	return life
@@ -193,8 +197,8 @@ func endOf(row task.Task) (Happened, bool) {
 	end := Happened{AtMs: row.FinishedAt.UnixMilli(), Event: row.State.String(), Detail: row.LastError}
 	switch row.State {
 	case task.Done:
-		end.Actor = task.ActorWorker
-		end.Detail = row.FinishedAt.Sub(row.FiredFrom()).Round(time.Millisecond).String() + " after it was due"
+		end.Actor = protocol.ActorWorker
+		end.Detail = row.FinishedAt.Sub(transition.FiredFrom(row)).Round(time.Millisecond).String() + " after it was due"
 	case task.Cancelled, task.Dead:
 	default:
 		return end, false
@@ -203,7 +207,7 @@ func endOf(row task.Task) (Happened, bool) {
 }
 
 // ends reports whether a line records the row's end.
-func ends(e task.Event, row task.Task) bool {
+func ends(e protocol.Event, row task.Task) bool {
 	return e.At.Equal(row.FinishedAt) && slices.Contains(
-		[]string{task.EventCancelled, task.EventSkipped, task.EventDead, task.EventDiscarded}, e.Name)
+		[]string{protocol.EventCancelled, task.EventSkipped, task.EventDead, protocol.EventDiscarded}, e.Name)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -20,27 +21,27 @@ func TestMeanwhile(t *testing.T) {
 	ctx := t.Context()
 	now, err := w.store.Now(ctx, nil)
 	pipelinetest.Must(t, err)
-	at := func(seconds int, name, actor, detail string) task.Event {
-		return task.Event{At: now.Add(time.Duration(seconds-60) * time.Second), Name: name, Actor: actor, Detail: detail}
+	at := func(seconds int, name, actor, detail string) protocol.Event {
+		return protocol.Event{At: now.Add(time.Duration(seconds-60) * time.Second), Name: name, Actor: actor, Detail: detail}
 	}
 	row := w.due(now, -50*time.Second) // in the tenth second
-	pipelinetest.Must(t, w.store.Record(ctx, nil, []task.Event{
-		at(-140, task.EventDegraded, "worker 3", row.Queue),
-		at(-100, task.EventDegraded, "worker 4", row.Queue),
-		at(-100, task.EventDegraded, "worker 3", row.Queue),
-		at(-40, task.EventDegraded, "worker 3", row.Queue),
-		at(1, task.EventPaused, "ann@desk", row.Queue),
-		at(2, task.EventResumed, "ann@desk", row.Queue),
-		at(3, task.EventLimited, "ann@desk", row.Queue+" rate: 9/s"),
-		at(4, task.EventLimited, "ann@desk", row.Queue+" rate: 1/s"),
-		at(5, task.EventDegraded, "worker 1", row.Queue),
-		at(6, task.EventDegraded, "worker 2", row.Queue),
-		at(7, task.EventRecovered, "worker 1", row.Queue),
-		at(8, task.EventPaused, "bob@desk", row.Queue),
-		at(9, task.EventPaused, "bob@desk", "another"),
-		at(11, task.EventRebuild, "bob@desk", row.Queue),
-		at(20, task.EventResumed, "ann@desk", row.Queue),
-		at(40, task.EventPaused, "bob@desk", row.Queue),
+	pipelinetest.Must(t, w.store.Record(ctx, nil, []protocol.Event{
+		at(-140, protocol.EventDegraded, "worker 3", row.Queue),
+		at(-100, protocol.EventDegraded, "worker 4", row.Queue),
+		at(-100, protocol.EventDegraded, "worker 3", row.Queue),
+		at(-40, protocol.EventDegraded, "worker 3", row.Queue),
+		at(1, protocol.EventPaused, "ann@desk", row.Queue),
+		at(2, protocol.EventResumed, "ann@desk", row.Queue),
+		at(3, protocol.EventLimited, "ann@desk", row.Queue+" rate: 9/s"),
+		at(4, protocol.EventLimited, "ann@desk", row.Queue+" rate: 1/s"),
+		at(5, protocol.EventDegraded, "worker 1", row.Queue),
+		at(6, protocol.EventDegraded, "worker 2", row.Queue),
+		at(7, protocol.EventRecovered, "worker 1", row.Queue),
+		at(8, protocol.EventPaused, "bob@desk", row.Queue),
+		at(9, protocol.EventPaused, "bob@desk", "another"),
+		at(11, protocol.EventRebuild, "bob@desk", row.Queue),
+		at(20, protocol.EventResumed, "ann@desk", row.Queue),
+		at(40, protocol.EventPaused, "bob@desk", row.Queue),
 	}))
 	seen := func(name string, want ...int) {
 		t.Helper()

@@ -7,8 +7,8 @@ import (
 
 	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/schedule"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // inTx runs fn in a transaction, writes its lines of the history with it, and commits: see ledger.Ledger.Run. It waits for the puts of
@@ -37,6 +37,6 @@ func record(ctx context.Context, tx *schedule.Tx) error {
 func (c *Console) inside() inside.Client { return schedule.InsideClient(inside.Key{}, c.client) }
 
 // event is one that belongs to no task, at the moment of the transaction.
-func event(changes *ledger.Tx, name, detail string) task.Event {
-	return task.Event{At: changes.Moment(), Name: name, Detail: detail}
+func event(changes *ledger.Tx, name, detail string) protocol.Event {
+	return protocol.Event{At: changes.Moment(), Name: name, Detail: detail}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
@@ -23,7 +24,7 @@ type compensator struct {
 	ids []task.ID
 }
 
-func (c *compensator) Compensate(_ context.Context, asked task.Compensation) error {
+func (c *compensator) Compensate(_ context.Context, asked protocol.Compensation) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ids = append(c.ids, asked.IDs...)

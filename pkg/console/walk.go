@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -46,7 +47,7 @@ func (c *Console) ListBounded(ctx context.Context, f Filter) (Page, error) {
 // Place is the task's place in a list of ListBounded, as Page.Next names it: for a caller who leaves out the tasks after it.
 func (f Filter) Place(t Task) string {
 	if f.Walks() {
-		return formatWalkCursor(task.Cursor{At: time.UnixMilli(t.RunAtMs), ID: t.ID})
+		return formatWalkCursor(protocol.Cursor{At: time.UnixMilli(t.RunAtMs), ID: t.ID})
 	}
 	return formatCursor(task.Task{DueAt: time.UnixMilli(t.DueAtMs), ID: t.ID})
 }
@@ -84,7 +85,7 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 		for _, row := range rows {
 			page.Tasks = append(page.Tasks, TaskOf(row))
 		}
-		if q.After = next; next == (task.Cursor{}) {
+		if q.After = next; next == (protocol.Cursor{}) {
 			return page, nil
 		}
 		if left <= walkPage || len(page.Tasks) == limit || patience > 0 && time.Since(began) >= patience {
@@ -94,18 +95,18 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 	}
 }
 
-func formatWalkCursor(after task.Cursor) string {
+func formatWalkCursor(after protocol.Cursor) string {
 	return walkMark + formatCursor(task.Task{DueAt: after.At, ID: after.ID})
 }
 
-func parseWalkCursor(text string) (task.Cursor, error) {
+func parseWalkCursor(text string) (protocol.Cursor, error) {
 	if text == "" {
-		return task.Cursor{}, nil
+		return protocol.Cursor{}, nil
 	}
 	place, ours := strings.CutPrefix(text, walkMark)
 	at, err := parseCursor(place)
 	if !ours || err != nil {
-		return task.Cursor{}, errPlace
+		return protocol.Cursor{}, errPlace
 	}
 	return at, nil
 }

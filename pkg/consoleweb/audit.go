@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/console"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 const auditLines = 100
@@ -21,9 +21,9 @@ type auditView struct {
 // auditEvents are what operators do.
 func auditEvents() []string {
 	return []string{
-		task.EventMoved, task.EventCancelled, task.EventRetried, task.EventDiscarded, task.EventRequeued, task.EventPaused,
-		task.EventResumed, task.EventLimited, task.EventResign, task.EventRebuild, task.EventShards, task.EventBegun,
-		task.EventStopped, task.EventExtra, task.EventImported, task.EventBlocked, task.EventUnblocked,
+		protocol.EventMoved, protocol.EventCancelled, protocol.EventRetried, protocol.EventDiscarded, protocol.EventRequeued, protocol.EventPaused,
+		protocol.EventResumed, protocol.EventLimited, protocol.EventResign, protocol.EventRebuild, protocol.EventShards, protocol.EventBegun,
+		protocol.EventStopped, protocol.EventExtra, protocol.EventImported, protocol.EventBlocked, protocol.EventUnblocked,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/consoleweb"
@@ -730,7 +731,7 @@ func TestPageBlocksAnOwner(t *testing.T) {
 	if theLink(t, page, "do", "owner.block"); strings.Contains(page, "Blocked: nothing") {
 		t.Errorf("the owner's page, unblocked: %s", page)
 	}
-	for _, event := range []string{task.EventBlocked, task.EventUnblocked} {
+	for _, event := range []string{protocol.EventBlocked, protocol.EventUnblocked} {
 		audit, err := p.p.Console().Audit(t.Context(), console.AuditQuery{Event: event})
 		pipelinetest.Must(t, err)
 		if len(audit.Lines) != 1 || audit.Lines[0].Actor != "ann@desk" || !strings.Contains(audit.Lines[0].Detail, "ada") {
@@ -740,7 +741,7 @@ func TestPageBlocksAnOwner(t *testing.T) {
 			t.Errorf("the page's audit: %s", page)
 		}
 	}
-	for _, event := range []string{task.EventBlocked, task.EventUnblocked} {
+	for _, event := range []string{protocol.EventBlocked, protocol.EventUnblocked} {
 		if !strings.Contains(p.get(200, "audit"), `<option value="`+event+`">`) {
 			t.Errorf("the audit can't be asked for %s", event)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -70,7 +71,7 @@ func (f searchForm) labels() (map[string]string, error) {
 		if !found {
 			return nil, fmt.Errorf("%w as a label, name=value: %q", errMistake, part)
 		}
-		if err := task.CheckLabel(name, value); err != nil {
+		if err := protocol.CheckLabel(name, value); err != nil {
 			return nil, err
 		}
 		all[name] = value

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -71,8 +72,8 @@ func TestPageWordsAreUsed(t *testing.T) {
 		wantWord(t, "verb."+string(b.verb))
 	}
 	for _, event := range slices.Concat(auditEvents(), []string{
-		"scheduled", task.EventDone, task.EventFailed, task.EventSnoozed, task.EventSkipped, task.EventDead, task.EventHorizon,
-		task.EventDefined, task.EventOver, task.EventDegraded, task.EventRecovered,
+		"scheduled", task.EventDone, task.EventFailed, task.EventSnoozed, task.EventSkipped, task.EventDead, protocol.EventHorizon,
+		protocol.EventDefined, protocol.EventOver, protocol.EventDegraded, protocol.EventRecovered,
 	}) {
 		wantWord(t, "event."+event)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -45,7 +46,7 @@ func (e *endpoint) judge(res *http.Response, text string, t task.Task, now time.
 	switch wait, asked := retryAfter(res.Header, now); {
 	case status == http.StatusGone:
 		return worker.Discard(err)
-	case asked && mayWait(status) && now.Sub(t.FiredFrom()) < retryAfterFor:
+	case asked && mayWait(status) && now.Sub(transition.FiredFrom(t)) < retryAfterFor:
 		return worker.Snooze(wait + rand.N(wait/10)) //nolint:gosec // Spreads load, guards nothing.
 	case status >= 300 && status < 400:
 		return fmt.Errorf("%w: redirects are not followed%s", err, e.target(res))

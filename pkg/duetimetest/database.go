@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/migrations"
@@ -130,11 +131,11 @@ func client(t testing.TB, s *ahead, o options) *schedule.Client {
 // nowhere is an index and a stream that store nothing: Fire and the Require functions read the rows.
 type nowhere struct{}
 
-func (nowhere) Put(context.Context, []task.Task) error              { return nil }
-func (nowhere) Offer([]task.Task)                                   {}
-func (nowhere) Compensate(context.Context, task.Compensation) error { return nil }
-func (nowhere) Bury(context.Context, []task.DeadLetter) error       { return nil }
+func (nowhere) Put(context.Context, []task.Task) error                  { return nil }
+func (nowhere) Offer([]task.Task)                                       {}
+func (nowhere) Compensate(context.Context, protocol.Compensation) error { return nil }
+func (nowhere) Bury(context.Context, []protocol.DeadLetter) error       { return nil }
 
-func (nowhere) OwnerPage(context.Context, int, string, string, string, int) ([]task.Entry, string, string, error) {
+func (nowhere) OwnerPage(context.Context, int, string, string, string, int) ([]protocol.Entry, string, string, error) {
 	return nil, "", "", nil
 }

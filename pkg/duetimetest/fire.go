@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/inside"
+	"github.com/duetime/duetime/internal/protocol"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -214,7 +215,7 @@ func (f *firing) due(ctx context.Context, by time.Time, limit int) ([]task.Task,
 // pending calls fn with each pending task up to the moment until fn returns false.
 func (f *firing) pending(ctx context.Context, by time.Time, fn func(task.Task) bool) error {
 	end := by.Truncate(time.Millisecond).Add(time.Millisecond)
-	for after := (task.Cursor{}); ; {
+	for after := (protocol.Cursor{}); ; {
 		rows, err := f.store.Pending(ctx, time.UnixMilli(0), end, after, pageSize)
 		if err != nil {
 			return err
@@ -223,7 +224,7 @@ func (f *firing) pending(ctx context.Context, by time.Time, fn func(task.Task) b
 			if !fn(row) {
 				return nil
 			}
-			after = task.Cursor{At: row.RunAt, ID: row.ID}
+			after = protocol.Cursor{At: row.RunAt, ID: row.ID}
 		}
 		if len(rows) < pageSize {
 			return nil
@@ -258,10 +259,10 @@ func (f *firing) story() string {
 	return b.String()
 }
 
-func hints(rows []task.Task) []task.Hint {
-	out := make([]task.Hint, len(rows))
+func hints(rows []task.Task) []protocol.Hint {
+	out := make([]protocol.Hint, len(rows))
 	for i, row := range rows {
-		out[i] = task.Hint{ID: row.ID, Kind: row.Kind, Owner: row.Owner, RunAt: row.RunAt.UnixMilli(), Version: row.Version}
+		out[i] = protocol.Hint{ID: row.ID, Kind: row.Kind, Owner: row.Owner, RunAt: row.RunAt.UnixMilli(), Version: row.Version}
 	}
 	return out
 }

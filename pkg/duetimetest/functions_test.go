@@ -27,11 +27,11 @@ func TestFireCallsTheServicesFunctions(t *testing.T) {
 		return spec.With(task.Subject("seen")), nil
 	})
 	var inside, after int // changes that were seen
-	in := duetimetest.InChange(func(_ context.Context, _ *schedule.Tx, changes []task.Change) error {
+	in := duetimetest.InChange(func(_ context.Context, _ *schedule.Tx, changes []schedule.Change) error {
 		inside += len(changes)
 		return nil
 	})
-	on := duetimetest.OnChange(func(_ context.Context, changes []task.Change) { after += len(changes) })
+	on := duetimetest.OnChange(func(_ context.Context, changes []schedule.Change) { after += len(changes) })
 	mux := worker.NewMux()
 	mux.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
 		return func(ctx context.Context, tasks []task.Task) error {

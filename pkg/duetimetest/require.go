@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -156,7 +157,7 @@ func read(ctx context.Context, s tables, owner string) (listing, error) {
 	if err != nil {
 		return listing{}, err
 	}
-	labels, err := s.Labels(ctx, task.IDs(tasks))
+	labels, err := s.Labels(ctx, protocol.IDs(tasks))
 	if err != nil {
 		return listing{}, err
 	}

@@ -22,7 +22,7 @@ type copies struct {
 	versions map[task.ID]int64
 }
 
-func (c *copies) inChange(ctx context.Context, tx *schedule.Tx, changes []task.Change) error {
+func (c *copies) inChange(ctx context.Context, tx *schedule.Tx, changes []schedule.Change) error {
 	for _, change := range changes {
 		t := change.After
 		if _, err := tx.ExecContext(ctx, "REPLACE INTO copies (id, version, due_ms, state) VALUES (?, ?, ?, ?)",
@@ -33,7 +33,7 @@ func (c *copies) inChange(ctx context.Context, tx *schedule.Tx, changes []task.C
 	return nil
 }
 
-func (c *copies) onChange(_ context.Context, changes []task.Change) {
+func (c *copies) onChange(_ context.Context, changes []schedule.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, change := range changes {
@@ -108,7 +108,7 @@ func TestCopiesFollowEachChange(t *testing.T) {
 func TestInChangeThatRefusesOneTask(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {
-		p := w.pipeline(embedded.Config{InChange: func(_ context.Context, _ *schedule.Tx, changes []task.Change) error {
+		p := w.pipeline(embedded.Config{InChange: func(_ context.Context, _ *schedule.Tx, changes []schedule.Change) error {
 			for _, c := range changes {
 				if c.After.Owner == "full" && c.After.State == task.Done {
 					return errors.New("the pet is full")

@@ -26,6 +26,7 @@ import (
 	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/metric"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/migrations"
@@ -109,7 +110,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("embedded: Drain: %v is below HandlerTimeout %v", c.Drain, c.HandlerTimeout)
 	}
 	for _, name := range append([]string{c.Namespace}, c.Queues...) {
-		if task.CheckQueue(name) != nil {
+		if protocol.CheckQueue(name) != nil {
 			return fmt.Errorf("embedded: Namespace and Queues: %q must be 1 to %d characters of A-Z a-z 0-9 . _ -", name, task.MaxQueue)
 		}
 	}

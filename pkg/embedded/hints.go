@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
@@ -34,8 +35,8 @@ type hints struct {
 	store *store.Store
 	clock *loop.Clock
 	log   *slog.Logger
-	from  time.Time   // up to where coming tasks were read; zero before the first pass
-	late  task.Cursor // where the next pass goes on among late tasks
+	from  time.Time       // up to where coming tasks were read; zero before the first pass
+	late  protocol.Cursor // where the next pass goes on among late tasks
 
 	mu      sync.Mutex
 	until   time.Time // tasks that are due before it are brought at their commit
@@ -45,7 +46,7 @@ type hints struct {
 
 // waiting has the hints of one queue that the worker has not fetched.
 type waiting struct {
-	hints []task.Hint
+	hints []protocol.Hint
 	next  int64 // offset
 	came  chan struct{}
 }
@@ -89,11 +90,11 @@ func (h *hints) pass(ctx context.Context) (loop.Result, error) {
 	if h.from.IsZero() {
 		h.from = now
 	}
-	for after := (task.Cursor{}); ; {
+	for after := (protocol.Cursor{}); ; {
 		if _, after, err = h.read(ctx, except, h.from, until, after); err != nil {
 			return loop.Result{}, err
 		}
-		if after == (task.Cursor{}) {
+		if after == (protocol.Cursor{}) {
 			break
 		}
 	}
@@ -103,7 +104,7 @@ func (h *hints) pass(ctx context.Context) (loop.Result, error) {
 		if err != nil {
 			return loop.Result{}, err
 		}
-		if h.late = next; n == 0 || next == (task.Cursor{}) { // all of a page waits in the worker: it has enough to do
+		if h.late = next; n == 0 || next == (protocol.Cursor{}) { // all of a page waits in the worker: it has enough to do
 			return loop.Result{}, nil
 		}
 	}
@@ -135,7 +136,7 @@ func (h *hints) setUntil(until time.Time) {
 }
 
 // read brings the tasks of a page, and returns how many there were to bring, and where the next page begins.
-func (h *hints) read(ctx context.Context, except []string, from, to time.Time, after task.Cursor) (n int, next task.Cursor, err error) {
+func (h *hints) read(ctx context.Context, except []string, from, to time.Time, after protocol.Cursor) (n int, next protocol.Cursor, err error) {
 	rows, next, err := h.store.PendingExcept(ctx, except, from, to, after, readPage)
 	if err != nil {
 		return 0, next, err
@@ -153,9 +154,9 @@ func (h *hints) bring(rows []task.Task) (n int) {
 			continue
 		}
 		h.brought[v] = time.Now()
-		w.hints = append(w.hints, task.Hint{
-			ID: row.ID, Kind: task.HintKind(row.Kind), Owner: task.HintOwner(row.Owner), RunAt: row.RunAt.UnixMilli(),
-			Version: task.WindowedVersion(row.Version),
+		w.hints = append(w.hints, protocol.Hint{
+			ID: row.ID, Kind: protocol.HintKind(row.Kind), Owner: protocol.HintOwner(row.Owner), RunAt: row.RunAt.UnixMilli(),
+			Version: protocol.WindowedVersion(row.Version),
 		})
 		loop.Rouse(w.came)
 		n++
@@ -174,12 +175,12 @@ func (h *hints) Put(_ context.Context, tasks []task.Task) error {
 }
 
 // OwnerPage answers as an index without a memory: lists come from the database.
-func (h *hints) OwnerPage(context.Context, int, string, string, string, int) ([]task.Entry, string, string, error) {
+func (h *hints) OwnerPage(context.Context, int, string, string, string, int) ([]protocol.Entry, string, string, error) {
 	return nil, "", "", nil
 }
 
 // Compensate does nothing: a pass reads the rows.
-func (h *hints) Compensate(context.Context, task.Compensation) error { return nil }
+func (h *hints) Compensate(context.Context, protocol.Compensation) error { return nil }
 
 // Consume gives the queue's hints to fn until ctx ends.
 func (h *hints) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s engine.Session) error) error {
@@ -187,7 +188,7 @@ func (h *hints) Consume(ctx context.Context, queue string, fn func(ctx context.C
 }
 
 // Bury does nothing: the rows of dead tasks tell all that a dead letter would.
-func (h *hints) Bury(context.Context, []task.DeadLetter) error { return nil }
+func (h *hints) Bury(context.Context, []protocol.DeadLetter) error { return nil }
 
 // session is the worker's only one of a queue: one partition that is never lost.
 type session struct {
@@ -195,14 +196,14 @@ type session struct {
 	waiting *waiting
 }
 
-func (s session) Share() task.Share                           { return task.Share{} }
+func (s session) Share() protocol.Share                       { return protocol.Share{} }
 func (s session) Brings(task.Task) bool                       { return true }
 func (s session) Partitions() []int                           { return []int{0} }
 func (s session) Commit(context.Context, map[int]int64) error { return nil }
 func (s session) Lost() <-chan struct{}                       { return nil }
 
 // Fetch waits until there is a hint.
-func (s session) Fetch(ctx context.Context) ([]task.Delivery, error) {
+func (s session) Fetch(ctx context.Context) ([]protocol.Delivery, error) {
 	for {
 		if ds := s.take(); len(ds) > 0 {
 			return ds, nil
@@ -215,13 +216,13 @@ func (s session) Fetch(ctx context.Context) ([]task.Delivery, error) {
 	}
 }
 
-func (s session) take() []task.Delivery {
+func (s session) take() []protocol.Delivery {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	w := s.waiting
-	ds := make([]task.Delivery, min(len(w.hints), maxFetch))
+	ds := make([]protocol.Delivery, min(len(w.hints), maxFetch))
 	for i := range ds {
-		ds[i] = task.Delivery{Hint: w.hints[i], Offset: w.next}
+		ds[i] = protocol.Delivery{Hint: w.hints[i], Offset: w.next}
 		w.next++
 	}
 	w.hints = w.hints[len(ds):]

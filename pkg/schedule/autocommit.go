@@ -10,6 +10,9 @@ import (
 
 	"github.com/duetime/duetime/internal/batcher"
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/rowform"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -44,7 +47,7 @@ func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error
 	if err != nil {
 		return task.Task{}, err
 	}
-	if c.cfg.InChange == nil && spec.Mode() == task.Unkeyed && len(spec.LabelRows()) == 0 {
+	if c.cfg.InChange == nil && spec.Mode() == rowform.Unkeyed && len(spec.LabelRows()) == 0 {
 		if made, done, err := c.autocommitInsert(ctx, spec); done {
 			return made, err
 		}
@@ -106,7 +109,7 @@ func (c *Client) Cancel(ctx context.Context, id task.ID, conditions ...Condition
 type change struct {
 	verb string
 	id   task.ID
-	next transition
+	next step
 }
 
 // apply computes the change of a row at a moment.
@@ -154,8 +157,8 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 			return tx, err
 		}
 		tx.SetNow(now)
-		free := task.ByID(rows)
-		var changes []task.Change
+		free := protocol.ByID(rows)
+		var changes []transition.Change
 		for i, a := range asked {
 			row, ok := free[a.id]
 			if !ok {
@@ -165,10 +168,10 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 			if outs[i] = a.apply(row, now); endsTick(row, outs[i]) {
 				outs[i] = answer{}
 			} else if outs[i].err == nil {
-				changes = append(changes, task.Change{Before: row, After: outs[i].task})
+				changes = append(changes, transition.Change{Before: row, After: outs[i].task})
 			}
 		}
-		return tx, tx.Write(ctx, changes, task.EventMoved)
+		return tx, tx.Write(ctx, changes, protocol.EventMoved)
 	})
 	if err != nil {
 		return nil, err
@@ -196,7 +199,7 @@ func (c *Client) changeRow(ctx context.Context, asked change) (answer, error) {
 	if endsTick(row, out) {
 		return answer{}, nil
 	}
-	err = c.ledger.WriteOne(ctx, c.cfg.Actor, task.Change{Before: row, After: out.task})
+	err = c.ledger.WriteOne(ctx, c.cfg.Actor, transition.Change{Before: row, After: out.task})
 	if running := ledger.AsRunning(err); errors.Is(running, task.ErrRunning) {
 		return asked.refused(fmt.Errorf("lock: %w", running)), nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -159,7 +160,7 @@ func (t *Tx) block(ctx context.Context, owner string) error {
 	delete(t.unblocked, owner)
 	t.blocks = true
 	if isNew {
-		t.ledger.Note(task.Event{At: now, Name: task.EventBlocked, Detail: owner})
+		t.ledger.Note(protocol.Event{At: now, Name: protocol.EventBlocked, Detail: owner})
 	}
 	return nil
 }
@@ -184,7 +185,7 @@ func (t *Tx) unblock(ctx context.Context, owner string) (more bool, err error) {
 	if err := t.rows.Unblock(ctx, t.db, owner); err != nil {
 		return false, t.ledger.Fail(err)
 	}
-	t.ledger.Note(task.Event{At: now, Name: task.EventUnblocked, Detail: owner})
+	t.ledger.Note(protocol.Event{At: now, Name: protocol.EventUnblocked, Detail: owner})
 	return false, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -78,7 +79,7 @@ func TestBlockOwner(t *testing.T) {
 	want(t, "pending", w.pendingOf("ann"), 0)
 	blocked, err := w.BlockedOwners(ctx, "", 10)
 	pipelinetest.Must(t, err)
-	if len(blocked) != 1 || blocked[0].Owner != "ann" || blocked[0].Actor != task.ActorService || blocked[0].At.IsZero() {
+	if len(blocked) != 1 || blocked[0].Owner != "ann" || blocked[0].Actor != protocol.ActorService || blocked[0].At.IsZero() {
 		t.Errorf("blocked owners are %+v, want ann, by the service", blocked)
 	}
 	n, err = w.BlockOwner(ctx, "ann")

@@ -6,6 +6,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -61,7 +63,7 @@ func (t *Tx) Bulk(ctx context.Context, o task.Operation) (task.Operation, error)
 	if err != nil {
 		return task.Operation{}, t.ledger.Fail(err)
 	}
-	o, err = o.Begin(t.ledger.Actor(), now)
+	o, err = transition.BeginOperation(o, t.ledger.Actor(), now)
 	if err != nil {
 		return task.Operation{}, err
 	}
@@ -72,7 +74,7 @@ func (t *Tx) Bulk(ctx context.Context, o task.Operation) (task.Operation, error)
 	if !made {
 		return t.begun(ctx, o)
 	}
-	return o, t.recordOperation(ctx, o, task.EventBegun, o.String())
+	return o, t.recordOperation(ctx, o, protocol.EventBegun, o.String())
 }
 
 // begun reads the operation that an earlier call with the id has made.
@@ -81,7 +83,7 @@ func (t *Tx) begun(ctx context.Context, wanted task.Operation) (task.Operation, 
 	if err != nil {
 		return task.Operation{}, err
 	}
-	if !o.Repeats(wanted) {
+	if !transition.SameOperation(o, wanted) {
 		return task.Operation{}, fmt.Errorf("%s: %w", o.ID, task.ErrOperationTaken)
 	}
 	return o, nil
@@ -106,18 +108,18 @@ func (t *Tx) Operation(ctx context.Context, id task.ID) (task.Operation, error) 
 // PauseOperation stops an operation after the page that is under way, until it is resumed. It answers task.ErrNoOperation, or
 // task.ErrOperationOver. An operation that is paused already stays as it is.
 func (t *Tx) PauseOperation(ctx context.Context, id task.ID) (task.Operation, error) {
-	return t.changeOperation(ctx, "pause", id, task.OperationPaused, task.EventPaused)
+	return t.changeOperation(ctx, "pause", id, task.OperationPaused, protocol.EventPaused)
 }
 
 // ResumeOperation lets a paused operation go on where it has stopped. Its errors are those of PauseOperation.
 func (t *Tx) ResumeOperation(ctx context.Context, id task.ID) (task.Operation, error) {
-	return t.changeOperation(ctx, "resume", id, task.OperationRunning, task.EventResumed)
+	return t.changeOperation(ctx, "resume", id, task.OperationRunning, protocol.EventResumed)
 }
 
 // CancelOperation ends an operation after the page that is under way. What it has changed stays so. Its errors are those of
 // PauseOperation.
 func (t *Tx) CancelOperation(ctx context.Context, id task.ID) (task.Operation, error) {
-	return t.changeOperation(ctx, "cancel", id, task.OperationCancelled, task.EventStopped)
+	return t.changeOperation(ctx, "cancel", id, task.OperationCancelled, protocol.EventStopped)
 }
 
 func (t *Tx) changeOperation(
@@ -141,7 +143,7 @@ func (t *Tx) changeOperation(
 	if o.State == to && !o.Over() {
 		return o, nil
 	}
-	if o, err = o.Become(to, now); err != nil {
+	if o, err = transition.ChangeOperation(o, to, now); err != nil {
 		return task.Operation{}, fmt.Errorf("%s %s: %w", verb, id, err)
 	}
 	if err := t.rows.SaveOperation(ctx, t.db, o); err != nil {
@@ -152,8 +154,8 @@ func (t *Tx) changeOperation(
 
 // recordOperation writes a line of the history about an operation with it, not after the commit: it is no hot path.
 func (t *Tx) recordOperation(ctx context.Context, o task.Operation, event, detail string) error {
-	line := task.Event{At: t.ledger.Moment(), Task: o.ID, Name: event, Actor: t.ledger.Actor(), Detail: detail}
-	if err := t.rows.Record(ctx, t.db, []task.Event{line}); err != nil {
+	line := protocol.Event{At: t.ledger.Moment(), Task: o.ID, Name: event, Actor: t.ledger.Actor(), Detail: detail}
+	if err := t.rows.Record(ctx, t.db, []protocol.Event{line}); err != nil {
 		return t.ledger.Fail(err)
 	}
 	return nil
@@ -175,8 +177,8 @@ func (c *Client) BulkPreview(ctx context.Context, o task.Operation) (count int64
 	if count, err = c.store.CountMatching(ctx, o); err != nil || count == 0 {
 		return count, nil, err
 	}
-	sample, err = c.store.Matching(ctx, o, o.Room(sampleTasks))
-	return int64(o.Room(int(count))), sample, err
+	sample, err = c.store.Matching(ctx, o, transition.Room(o, sampleTasks))
+	return int64(transition.Room(o, int(count))), sample, err
 }
 
 // Operation is Tx.Operation, as committed.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -46,7 +47,7 @@ func TestBulk(t *testing.T) {
 	}
 	o, err := w.Bulk(ctx, wanted)
 	pipelinetest.Must(t, err)
-	wanted.ID, wanted.Actor, wanted.CreatedAt, wanted.UpdatedAt = o.ID, task.ActorService, o.CreatedAt, o.CreatedAt
+	wanted.ID, wanted.Actor, wanted.CreatedAt, wanted.UpdatedAt = o.ID, protocol.ActorService, o.CreatedAt, o.CreatedAt
 	got, err := w.Operation(ctx, o.ID)
 	if d := cmp.Diff(wanted, got); d != "" || err != nil || o.CreatedAt.IsZero() {
 		t.Errorf("read back: %v (-want +got):\n%s", err, d)

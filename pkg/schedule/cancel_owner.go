@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -34,7 +35,7 @@ func (c *Client) CancelOwner(ctx context.Context, owner, kind string) (cancelled
 // cancelPages cancels the owner's pending tasks once through. changed says that one of them ended or moved before it was locked: it
 // may have made others, which the list did not have.
 func (c *Client) cancelPages(ctx context.Context, owner, kind string, made map[task.ID]bool) (cancelled int, changed bool, err error) {
-	var after task.Cursor
+	var after protocol.Cursor
 	for {
 		rows, err := c.store.ListOwnerPage(ctx, owner, after, task.MaxPerCall)
 		if err != nil {
@@ -46,7 +47,7 @@ func (c *Client) cancelPages(ctx context.Context, owner, kind string, made map[t
 			return cancelled, changed, err
 		}
 		last := rows[len(rows)-1]
-		after = task.Cursor{At: last.RunAt, ID: last.ID}
+		after = protocol.Cursor{At: last.RunAt, ID: last.ID}
 	}
 }
 
@@ -76,7 +77,7 @@ func (c *Client) cancelPage(ctx context.Context, rows []task.Task, kind string, 
 
 // cancelPending cancels those of the tasks that are still pending. changed says that one is of another version than was read.
 func (t *Tx) cancelPending(ctx context.Context, read []task.Task) (n int, changed bool, err error) {
-	found := task.ByID(read)
+	found := protocol.ByID(read)
 	locked, err := t.lock(ctx, "cancel", slices.Collect(maps.Keys(found)))
 	if err != nil {
 		return 0, false, err

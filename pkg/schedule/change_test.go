@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -21,7 +22,7 @@ func TestEachChangeIsWrittenAndPut(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	made := w.make(t, "ann", task.Subject("cat"))
-	if made.Version != 1 || made.Shard != task.Shard("ann", worldtest.Shards) || !made.DueAt.Equal(made.CreatedAt.Add(time.Hour)) {
+	if made.Version != 1 || made.Shard != protocol.Shard("ann", worldtest.Shards) || !made.DueAt.Equal(made.CreatedAt.Add(time.Hour)) {
 		t.Errorf("scheduled %+v", made)
 	}
 	moved, err := w.Reschedule(ctx, made.ID, task.At(made.DueAt.Add(time.Minute)))
@@ -325,8 +326,8 @@ func TestTasksComeFromTheIndexOrTheDatabase(t *testing.T) {
 	ctx := t.Context()
 	row := w.make(t, "ann", task.Subject("cat"))
 	w.asked = nil
-	w.owned = []task.Entry{
-		{ID: row.ID, Kind: meal.Name(), Owner: "ann", Score: task.ScoreOf(row)},
+	w.owned = []protocol.Entry{
+		{ID: row.ID, Kind: meal.Name(), Owner: "ann", Score: protocol.ScoreOf(row)},
 		{Kind: "other.kind"},
 		{Err: errors.New("garbage")},
 	}
@@ -335,14 +336,14 @@ func TestTasksComeFromTheIndexOrTheDatabase(t *testing.T) {
 	if source != schedule.FromIndex || len(entries) != 1 || entries[0].ID != row.ID {
 		t.Errorf("from %s: %v", source, entries)
 	}
-	if diff := cmp.Diff([]int{task.Shard("ann", worldtest.Shards)}, w.asked); diff != "" {
+	if diff := cmp.Diff([]int{protocol.Shard("ann", worldtest.Shards)}, w.asked); diff != "" {
 		t.Errorf("shards asked (-want +got):\n%s", diff)
 	}
 	w.owned = nil
 	if entries, source, err = w.Tasks(ctx, "ann", ""); err != nil || source != schedule.FromIndex || len(entries) != 0 {
 		t.Errorf("of an index that is whole and has none, from %s: %v, %v", source, entries, err)
 	}
-	w.flushed, w.owned = true, []task.Entry{{Kind: "other.kind"}} // what came after the flush
+	w.flushed, w.owned = true, []protocol.Entry{{Kind: "other.kind"}} // what came after the flush
 	if entries, source, err = w.Tasks(ctx, "ann", ""); err != nil || source != schedule.FromDB || len(entries) != 1 {
 		t.Errorf("of an index without memory, from %s: %v, %v", source, entries, err)
 	}
@@ -368,7 +369,7 @@ func TestListsWhileRowsMove(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	row := w.make(t, "ann")
-	layout := func() task.Layout {
+	layout := func() protocol.Layout {
 		l, err := w.store.Layout(ctx) // all processes read it each second
 		pipelinetest.Must(t, err)
 		return l
@@ -384,7 +385,7 @@ func TestListsWhileRowsMove(t *testing.T) {
 	}
 	sources(schedule.FromIndex)
 	const more = 512
-	if task.Shard("ann", more) == task.Shard("ann", worldtest.Shards) {
+	if protocol.Shard("ann", more) == protocol.Shard("ann", worldtest.Shards) {
 		t.Fatal("ann's place does not move: take another owner")
 	}
 	pipelinetest.Must(t, w.store.BeginChange(ctx, w.store.DB(), layout(), more))
@@ -405,7 +406,7 @@ func TestListsWhileRowsMove(t *testing.T) {
 	if err != nil || n != 1 {
 		t.Errorf("CancelOwner: %d, %v", n, err)
 	}
-	pipelinetest.Must(t, w.store.EndChange(ctx, l, task.Event{At: time.Now(), Name: task.EventShards}))
+	pipelinetest.Must(t, w.store.EndChange(ctx, l, protocol.Event{At: time.Now(), Name: protocol.EventShards}))
 	layout()
 	sources(schedule.FromIndex)
 }
@@ -419,7 +420,7 @@ func TestListsOfAPartialIndex(t *testing.T) {
 	for _, partial := range []bool{true, false} {
 		l, err := w.store.Layout(ctx)
 		pipelinetest.Must(t, err)
-		pipelinetest.Must(t, w.store.SetHorizon(ctx, l, 0, partial, task.Event{At: time.Now(), Name: task.EventHorizon}))
+		pipelinetest.Must(t, w.store.SetHorizon(ctx, l, 0, partial, protocol.Event{At: time.Now(), Name: protocol.EventHorizon}))
 		_, err = w.store.Layout(ctx) // all processes read it each second
 		pipelinetest.Must(t, err)
 		want := map[bool]string{true: schedule.FromDB, false: schedule.FromIndex}[partial]

@@ -6,8 +6,11 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/transition"
 )
+
+// Change is a task before and after a transaction.
+type Change = transition.Change
 
 // InChangeFunc sees what a transaction did to tasks, in the transaction, so that rows of the service's own change with the tasks. It is
 // called once, just before the COMMIT, with one change for each task. Before is the task as it was before the transaction; it is empty
@@ -26,7 +29,7 @@ import (
 //
 // It costs calls of one task (Schedule, Reschedule, Shift, Cancel) a transaction of their own, BEGIN and COMMIT included. Without it
 // they are one or two statements, which concurrent callers share.
-type InChangeFunc func(ctx context.Context, tx *Tx, changes []task.Change) error
+type InChangeFunc func(ctx context.Context, tx *Tx, changes []Change) error
 
 // OnChangeFunc hears of what InChangeFunc sees, after the commit, as for a cache or a socket. Of a Joined that ends with Index it hears too.
 // It is called in a goroutine of its own, so that nobody waits for it, at most once for each commit; commits of several callers may be
@@ -36,14 +39,14 @@ type InChangeFunc func(ctx context.Context, tx *Tx, changes []task.Change) error
 // It is never called for what was rolled back, and it may miss a commit: if the process ends; if 1,000 commits wait for a slow function,
 // which duetime_changes_dropped_total counts; and if the answer to COMMIT is lost (ErrCommitUnknown), since nobody knows then whether it
 // has happened. Of a Joined it leaves out a task that somebody else changes at once. A service that must know reads duetime_pending.
-type OnChangeFunc func(ctx context.Context, changes []task.Change)
+type OnChangeFunc func(ctx context.Context, changes []Change)
 
 // inChange is Config.InChange as the ledger calls it; nil: none.
-func (c *Client) inChange() func(context.Context, sqlx.ExtContext, *ledger.Tx, []task.Change) error {
+func (c *Client) inChange() func(context.Context, sqlx.ExtContext, *ledger.Tx, []transition.Change) error {
 	if c.cfg.InChange == nil {
 		return nil
 	}
-	return func(ctx context.Context, q sqlx.ExtContext, list *ledger.Tx, changes []task.Change) error {
+	return func(ctx context.Context, q sqlx.ExtContext, list *ledger.Tx, changes []transition.Change) error {
 		tx := c.begin(q.(*sqlx.Tx)) //nolint:forcetypeassert // All that commit begin one.
 		tx.ledger = list
 		return tx.run(ctx, func(tx *Tx) error { return c.cfg.InChange(ctx, tx, changes) })

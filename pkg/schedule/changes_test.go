@@ -28,14 +28,14 @@ type heard struct {
 	in, on []string
 }
 
-func (h *heard) inChange(_ context.Context, _ *schedule.Tx, changes []task.Change) error {
+func (h *heard) inChange(_ context.Context, _ *schedule.Tx, changes []schedule.Change) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.in = append(h.in, textOf(changes))
 	return nil
 }
 
-func (h *heard) onChange(_ context.Context, changes []task.Change) {
+func (h *heard) onChange(_ context.Context, changes []schedule.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.on = append(h.on, textOf(changes))
@@ -49,7 +49,7 @@ func (h *heard) all() (in, on []string) {
 }
 
 // textOf names for each task its versions of before and after, and its state.
-func textOf(changes []task.Change) string {
+func textOf(changes []schedule.Change) string {
 	var all []string
 	for _, c := range changes {
 		all = append(all, fmt.Sprintf("%s %d-%d %s", c.After.Owner, c.Before.Version, c.After.Version, c.After.State))
@@ -240,7 +240,7 @@ func TestInChangeIsPartOfTheTransaction(t *testing.T) {
 	w := onSQLite(t)
 	w.counters(t, 1)
 	var h heard
-	c, done := w.client(t, schedule.Config{OnChange: h.onChange, InChange: func(ctx context.Context, tx *schedule.Tx, changes []task.Change) error {
+	c, done := w.client(t, schedule.Config{OnChange: h.onChange, InChange: func(ctx context.Context, tx *schedule.Tx, changes []schedule.Change) error {
 		if err := add(ctx, tx, 0); err != nil {
 			return err
 		}
@@ -283,7 +283,7 @@ func TestInChangeMayAskForAnotherTry(t *testing.T) {
 	w := onSQLite(t)
 	var h heard
 	tries := 0
-	c, done := w.client(t, schedule.Config{OnChange: h.onChange, InChange: func(context.Context, *schedule.Tx, []task.Change) error {
+	c, done := w.client(t, schedule.Config{OnChange: h.onChange, InChange: func(context.Context, *schedule.Tx, []schedule.Change) error {
 		if tries++; tries == 1 {
 			return schedule.ErrRolledBack // as a deadlock
 		}
@@ -306,7 +306,7 @@ func TestOnChangeHoldsNobodyUp(t *testing.T) {
 	called, free, left := make(chan string, 10), make(chan struct{}), make(chan struct{})
 	c, done := w.client(t, schedule.Config{
 		DrainTime: 100 * time.Millisecond, Metrics: reg, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		OnChange: func(_ context.Context, changes []task.Change) {
+		OnChange: func(_ context.Context, changes []schedule.Change) {
 			called <- changes[0].After.Owner
 			if changes[0].After.Owner == "sick" {
 				panic("sick")

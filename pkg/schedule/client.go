@@ -15,6 +15,7 @@ import (
 	"github.com/duetime/duetime/internal/batcher"
 	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -38,12 +39,12 @@ type Index interface {
 	// that an answer before has given as its next one; "" begins and ends. Generation names the memory that the answer is of;
 	// it is empty from when the shard lost it until it was rebuilt.
 	OwnerPage(ctx context.Context, shard int, owner, kind, place string, limit int) (
-		entries []task.Entry, next, generation string, err error)
+		entries []protocol.Entry, next, generation string, err error)
 }
 
 // Compensator takes the ids of tasks that the daemon is to index.
 type Compensator interface {
-	Compensate(ctx context.Context, c task.Compensation) error
+	Compensate(ctx context.Context, c protocol.Compensation) error
 }
 
 // Config tunes a client; zero values mean the defaults.
@@ -53,11 +54,11 @@ type Config struct {
 	PutTimeout time.Duration // of one call to the index; default 500 ms
 	Backlog    int           // ids that may wait for compensation; default 131072
 	DrainTime  time.Duration // how long Close goes on at most; default 2 s
-	Actor      string        // who changes tasks here, in their history; default task.ActorService
+	Actor      string        // who changes tasks here, in their history; default protocol.ActorService
 
 	// Layout says in which shards an owner's tasks stand, as of at most some seconds ago. It is called for each list of the
 	// index. Nil: Tasks reads the database.
-	Layout func(ctx context.Context) (task.Layout, error)
+	Layout func(ctx context.Context) (protocol.Layout, error)
 
 	// Kinds refuses what nobody would run; nil: nothing is refused.
 	Kinds *kinds.Kinds
@@ -91,7 +92,7 @@ func (c Config) withDefaults() Config {
 	c.PutTimeout = cmp.Or(c.PutTimeout, 500*time.Millisecond)
 	c.Backlog = cmp.Or(c.Backlog, 1<<17)
 	c.DrainTime = cmp.Or(c.DrainTime, 2*time.Second)
-	c.Actor = cmp.Or(c.Actor, task.ActorService)
+	c.Actor = cmp.Or(c.Actor, protocol.ActorService)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Tracer = cmp.Or(c.Tracer, otel.GetTracerProvider())
 	return c

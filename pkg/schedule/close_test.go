@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/inside"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -20,7 +21,7 @@ func (hanging) Put(ctx context.Context, _ []task.Task) error {
 	return ctx.Err()
 }
 
-func (hanging) Compensate(ctx context.Context, _ task.Compensation) error {
+func (hanging) Compensate(ctx context.Context, _ protocol.Compensation) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

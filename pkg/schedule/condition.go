@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -36,7 +37,7 @@ func IfDueWithin(d time.Duration) Condition {
 var errNotSoon = fmt.Errorf("%w: too early", task.ErrUnmet)
 
 // only is a transition under conditions. How a task has ended comes before what a condition says.
-func only(next transition, conditions []Condition) transition {
+func only(next step, conditions []Condition) step {
 	if len(conditions) == 0 {
 		return next
 	}
@@ -81,7 +82,7 @@ func (t *Tx) Extend(ctx context.Context, id task.ID, d time.Duration, conditions
 		if row.State == task.Pending && !row.DueAt.After(now) {
 			return row, task.ErrDue
 		}
-		return row.Shift(d, now)
+		return transition.Shift(row, d, now)
 	}, conditions))
 	if errors.Is(err, errNotSoon) {
 		return found, nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -26,10 +27,10 @@ var OrderExpire = task.NewKind[Expire]("order.expire", task.MaxAttempts(10))
 // nowhere is an index and a compensator that keep nothing.
 type nowhere struct{}
 
-func (nowhere) Put(context.Context, []task.Task) error              { return nil }
-func (nowhere) Compensate(context.Context, task.Compensation) error { return nil }
+func (nowhere) Put(context.Context, []task.Task) error                  { return nil }
+func (nowhere) Compensate(context.Context, protocol.Compensation) error { return nil }
 
-func (nowhere) OwnerPage(context.Context, int, string, string, string, int) ([]task.Entry, string, string, error) {
+func (nowhere) OwnerPage(context.Context, int, string, string, string, int) ([]protocol.Entry, string, string, error) {
 	return nil, "", "", nil // it has no memory: lists come from the database
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
@@ -153,7 +154,7 @@ type stuck struct {
 	now chan struct{}
 }
 
-func (s *stuck) Record(ctx context.Context, _ sqlx.ExtContext, _ []task.Event) error {
+func (s *stuck) Record(ctx context.Context, _ sqlx.ExtContext, _ []protocol.Event) error {
 	select {
 	case <-s.now:
 	case <-ctx.Done():

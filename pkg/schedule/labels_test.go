@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -18,7 +19,7 @@ import (
 // labels returns the labels of tasks, as name=value, in the order of the tasks.
 func (w *world) labels(t testing.TB, tasks ...task.Task) (all []string) {
 	t.Helper()
-	ids := task.IDs(tasks)
+	ids := protocol.IDs(tasks)
 	found, err := w.store.Labels(t.Context(), ids)
 	pipelinetest.Must(t, err)
 	for _, id := range ids {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -54,7 +55,7 @@ func (c *Client) TasksFromDB(ctx context.Context, owner, kind string) (tasks []t
 }
 
 // pendingOf reads the rows of what was found, and leaves out those that have ended meanwhile.
-func (c *Client) pendingOf(ctx context.Context, found []task.Entry) ([]task.Task, error) {
+func (c *Client) pendingOf(ctx context.Context, found []protocol.Entry) ([]task.Task, error) {
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -73,7 +74,7 @@ func (c *Client) pendingOf(ctx context.Context, found []task.Entry) ([]task.Task
 }
 
 // fromIndex lists all, each page within the time of a put.
-func (c *Client) fromIndex(ctx context.Context, owner, kind string) (all []task.Entry, err error) {
+func (c *Client) fromIndex(ctx context.Context, owner, kind string) (all []protocol.Entry, err error) {
 	shard, err := c.readableShard(ctx, owner)
 	if err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (c *Client) readableShard(ctx context.Context, owner string) (int, error) {
 
 // readPage reads one answer of the index, of a shard that has not lost its memory.
 func (c *Client) readPage(ctx context.Context, shard int, owner, kind, place string, limit int) (
-	entries []task.Entry, next, generation string, err error,
+	entries []protocol.Entry, next, generation string, err error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.PutTimeout)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -21,7 +22,7 @@ const (
 // ownerPages is what pages need of the store.
 type ownerPages interface {
 	// ListOwnerPage reads a page of the owner's pending rows by (run_at, id), after the cursor; fewer than limit are the last.
-	ListOwnerPage(ctx context.Context, owner string, after task.Cursor, limit int) ([]task.Task, error)
+	ListOwnerPage(ctx context.Context, owner string, after protocol.Cursor, limit int) ([]task.Task, error)
 }
 
 // Page says which part of a list is wanted. The zero value is the first page.
@@ -102,7 +103,7 @@ func (c *Client) pageFromIndex(ctx context.Context, owner, kind string, p Page) 
 	}
 	page := TaskPage{Source: FromIndex}
 	if next != "" {
-		last := task.Cursor{At: p.at()}
+		last := protocol.Cursor{At: p.at()}
 		if len(entries) > 0 {
 			last.At = entries[len(entries)-1].Score.RunAt()
 		}
@@ -113,8 +114,8 @@ func (c *Client) pageFromIndex(ctx context.Context, owner, kind string, p Page) 
 }
 
 // ours leaves out entries that are none of ours.
-func ours(entries []task.Entry) []task.Entry {
-	return slices.DeleteFunc(entries, func(e task.Entry) bool { return e.Err != nil })
+func ours(entries []protocol.Entry) []protocol.Entry {
+	return slices.DeleteFunc(entries, func(e protocol.Entry) bool { return e.Err != nil })
 }
 
 // pageFromDB looks at rows of all kinds and picks the kind: there is no index by it, and to look for one among a million rows
@@ -133,10 +134,10 @@ func (c *Client) pageFromDB(ctx context.Context, owner, kind string, p Page) (Ta
 		return TaskPage{}, fmt.Errorf("list tasks of owner %s: %w", owner, err)
 	}
 	page := TaskPage{Source: FromDB}
-	var found []task.Entry
+	var found []protocol.Entry
 	for i, row := range rows {
 		if kind == "" || row.Kind == kind {
-			found = append(found, task.Entry{ID: row.ID, Owner: owner})
+			found = append(found, protocol.Entry{ID: row.ID, Owner: owner})
 		}
 		if len(found) == p.Limit || i == scan-1 {
 			page.Next = dbCursor + strconv.FormatInt(row.RunAt.UnixMilli(), 10) + "." + hex.EncodeToString(row.ID[:])
@@ -154,13 +155,13 @@ func (p Page) at() time.Time {
 }
 
 // dbCursorOf reads where the database goes on: behind its own cursor, or before the millisecond of the index's.
-func dbCursorOf(cursor string) (task.Cursor, error) {
+func dbCursorOf(cursor string) (protocol.Cursor, error) {
 	if cursor == "" {
-		return task.Cursor{}, nil
+		return protocol.Cursor{}, nil
 	}
 	text, place, found := strings.Cut(cursor[1:], ".")
 	ms, err := strconv.ParseInt(text, 10, 64)
-	after := task.Cursor{At: time.UnixMilli(ms).UTC()}
+	after := protocol.Cursor{At: time.UnixMilli(ms).UTC()}
 	switch id, hexErr := hex.DecodeString(place); {
 	case err != nil || !found:
 	case cursor[:1] == indexCursor:
@@ -169,5 +170,5 @@ func dbCursorOf(cursor string) (task.Cursor, error) {
 		copy(after.ID[:], id)
 		return after, nil
 	}
-	return task.Cursor{}, &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
+	return protocol.Cursor{}, &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
 }

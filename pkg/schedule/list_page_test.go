@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -91,8 +92,8 @@ func TestPageAfterForeignEntry(t *testing.T) {
 	first := w.make(t, "ann")
 	later, err := w.Schedule(t.Context(), meal.New("ann", 2, task.In(2*time.Hour)))
 	pipelinetest.Must(t, err)
-	junk := task.Entry{Err: errors.New("junk"), Score: task.ScoreOf(task.Task{RunAt: first.RunAt.Add(time.Minute), Version: 1})}
-	w.owned = []task.Entry{{ID: first.ID, Kind: first.Kind, Owner: "ann", Score: task.ScoreOf(first)}, junk}
+	junk := protocol.Entry{Err: errors.New("junk"), Score: protocol.ScoreOf(task.Task{RunAt: first.RunAt.Add(time.Minute), Version: 1})}
+	w.owned = []protocol.Entry{{ID: first.ID, Kind: first.Kind, Owner: "ann", Score: protocol.ScoreOf(first)}, junk}
 	w.next = "7"
 	page, err := w.TasksPage(t.Context(), "ann", "", schedule.Page{Limit: 2})
 	pipelinetest.Must(t, err)

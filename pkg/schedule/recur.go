@@ -9,7 +9,9 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -77,13 +79,13 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 	if err != nil {
 		return task.Recurrence{}, t.ledger.Fail(err)
 	}
-	if found && (stands.Supersedes(wanted) || stands.Matches(wanted) && stands.State != task.RecurrenceStopped) {
+	if found && (transition.Supersedes(stands, wanted) || transition.SameDefinition(stands, wanted) && stands.State != task.RecurrenceStopped) {
 		if err := t.checkScope(stands); err != nil {
 			return task.Recurrence{}, err
 		}
 		return stands, nil
 	}
-	next, tick := wanted.Begin(now)
+	next, tick := transition.BeginRecurrence(wanted, now)
 	if tick.ID.IsZero() {
 		return task.Recurrence{}, &task.FieldError{Field: "timetable", Problem: "must have a tick to come"}
 	}
@@ -102,7 +104,7 @@ func (t *Tx) begin(ctx context.Context, next task.Recurrence, tick task.Task, wr
 	if err != nil {
 		return task.Recurrence{}, t.ledger.Fail(fmt.Errorf("recur %s of owner %s: %w", next.Name, next.Owner, err))
 	}
-	t.note(next, task.EventDefined, next.Timetable.String())
+	t.note(next, protocol.EventDefined, next.Timetable.String())
 	return next, nil
 }
 
@@ -110,7 +112,7 @@ func (t *Tx) begin(ctx context.Context, next task.Recurrence, tick task.Task, wr
 // is the newest task.
 func (t *Tx) insertTick(ctx context.Context, r task.Recurrence, tick task.Task) (task.Recurrence, error) {
 	if tick.ID.IsZero() {
-		t.note(r, task.EventOver, "no further tick")
+		t.note(r, protocol.EventOver, "no further tick")
 		return r, nil
 	}
 	stands, err := t.rows.Insert(ctx, t.db, []task.Task{tick})
@@ -118,7 +120,7 @@ func (t *Tx) insertTick(ctx context.Context, r task.Recurrence, tick task.Task) 
 		return r, err
 	}
 	if stands[0].State != task.Pending {
-		next, later := r.Taken(t.ledger.Moment())
+		next, later := transition.NewestTaken(r, t.ledger.Moment())
 		return t.insertTick(ctx, next, later)
 	}
 	t.ledger.Inserted(stands, recurrence.Tick{Kind: r.Kind, Outcome: recurrence.OutcomeMade, N: 1})
@@ -127,7 +129,7 @@ func (t *Tx) insertTick(ctx context.Context, r task.Recurrence, tick task.Task) 
 }
 
 func (t *Tx) note(r task.Recurrence, event, detail string) {
-	t.ledger.NoteRecurrence(task.Event{At: t.ledger.Moment(), Task: r.ID, Name: event, Detail: detail})
+	t.ledger.NoteRecurrence(protocol.Event{At: t.ledger.Moment(), Task: r.ID, Name: event, Detail: detail})
 }
 
 // redefine gives a recurrence another definition. It does not lock a task whose time has come, which may be running for long.
@@ -148,20 +150,20 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 	if err := t.checkScope(r); err != nil { // by the locked row: another transaction may have redefined it since
 		return task.Recurrence{}, err
 	}
-	if r.Supersedes(wanted) { // likewise, and the task that was taken back may be the newer definition's
+	if transition.Supersedes(r, wanted) { // likewise, and the task that was taken back may be the newer definition's
 		return task.Recurrence{}, t.ledger.Fail(fmt.Errorf("recur %s of owner %s: %w", r.Name, r.Owner, errMovedOn))
 	}
-	next := r.Redefine(wanted, t.ledger.Moment())
+	next := transition.Redefine(r, wanted, t.ledger.Moment())
 	define := func(next task.Recurrence) error { return t.rows.DefineRecurrence(ctx, t.db, r, next) }
 	if stays || r.State == task.RecurrencePaused {
 		if err := define(next); err != nil {
 			return task.Recurrence{}, t.ledger.Fail(err)
 		}
-		t.note(next, task.EventDefined, next.Timetable.String())
+		t.note(next, protocol.EventDefined, next.Timetable.String())
 		return next, nil
 	}
 	taken = append(taken, task.Task{}) // none
-	next, tick := next.Remake(taken[0], t.ledger.Moment())
+	next, tick := transition.Remake(next, taken[0], t.ledger.Moment())
 	return t.begin(ctx, next, tick, define)
 }
 
@@ -265,7 +267,7 @@ func (t *Tx) lockMade(ctx context.Context, locked []task.Recurrence, tasks []tas
 	if err != nil {
 		return nil, err
 	}
-	known := task.ByID(tasks)
+	known := protocol.ByID(tasks)
 	return t.lockNow(ctx, slices.DeleteFunc(pending, func(id task.ID) bool { _, found := known[id]; return found }))
 }
 
@@ -302,20 +304,20 @@ func (t *Tx) lockMovedOn(ctx context.Context, was, r task.Recurrence, take takeB
 func (t *Tx) withdraw(
 	ctx context.Context, verb string, locked []task.Recurrence, tasks []task.Task, take takeBack,
 ) (_ []task.Recurrence, before []task.Task, _ error) {
-	var changes []task.Change
+	var changes []transition.Change
 	for _, row := range tasks {
 		i := slices.IndexFunc(locked, func(r task.Recurrence) bool { return r.Newest == row.ID })
 		isTaken := (i >= 0 || take == takeAll) && row.State == task.Pending
 		if !isTaken || slices.Contains(t.own, row.ID) || t.inScope != nil && !t.inScope(row.Kind) {
 			continue
 		}
-		changes = append(changes, task.Change{Before: row, After: row.Withdraw(t.ledger.Moment())})
+		changes = append(changes, transition.Change{Before: row, After: transition.Withdraw(row, t.ledger.Moment())})
 		if i >= 0 {
-			locked[i] = locked[i].Withdraw(t.ledger.Moment())
+			locked[i] = transition.NewestWithdrawn(locked[i], t.ledger.Moment())
 		}
 	}
-	if err := t.ledger.Write(ctx, changes, task.EventMoved); err != nil {
+	if err := t.ledger.Write(ctx, changes, protocol.EventMoved); err != nil {
 		return nil, nil, fmt.Errorf("%s %d tasks: %w", verb, len(changes), err)
 	}
-	return locked, task.BeforeOf(changes), nil
+	return locked, transition.BeforeOf(changes), nil
 }

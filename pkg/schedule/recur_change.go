@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -41,12 +43,12 @@ func (t *Tx) Recurrences(ctx context.Context, owner string) ([]task.Recurrence, 
 // nothing catches up with them. The note says why, for people. It answers task.ErrNoRecurrence, or task.ErrRunning if an outside
 // handler runs one of the tasks.
 func (t *Tx) PauseRecurrence(ctx context.Context, owner, name, note string) (task.Recurrence, error) {
-	if len(note) > task.MaxNote {
-		return task.Recurrence{}, &task.FieldError{Field: "note", Problem: fmt.Sprintf("must be at most %d bytes", task.MaxNote)}
+	if len(note) > transition.MaxNote {
+		return task.Recurrence{}, &task.FieldError{Field: "note", Problem: fmt.Sprintf("must be at most %d bytes", transition.MaxNote)}
 	}
 	return t.halt(ctx, "pause", owner, name, func(r task.Recurrence) task.Recurrence {
-		t.note(r, task.EventPaused, note)
-		return r.Pause(note, t.ledger.Moment())
+		t.note(r, protocol.EventPaused, note)
+		return transition.PauseRecurrence(r, note, t.ledger.Moment())
 	})
 }
 
@@ -56,8 +58,8 @@ func (t *Tx) StopRecurrence(ctx context.Context, owner, name string) (task.Recur
 }
 
 func (t *Tx) stop(r task.Recurrence) task.Recurrence {
-	t.note(r, task.EventStopped, r.Name)
-	return r.Stop(t.ledger.Moment())
+	t.note(r, protocol.EventStopped, r.Name)
+	return transition.StopRecurrence(r, t.ledger.Moment())
 }
 
 func (t *Tx) halt(ctx context.Context, verb, owner, name string, next func(task.Recurrence) task.Recurrence) (task.Recurrence, error) {
@@ -147,14 +149,14 @@ func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Rec
 	if err != nil {
 		return task.Recurrence{}, err
 	}
-	next, tick := locked[0].Begin(t.ledger.Moment())
+	next, tick := transition.BeginRecurrence(locked[0], t.ledger.Moment())
 	if next, err = t.insertTick(ctx, next, tick); err != nil {
 		return task.Recurrence{}, t.ledger.Fail(err)
 	}
 	if err := t.rows.SaveRecurrences(ctx, t.db, locked, []task.Recurrence{next}); err != nil {
 		return task.Recurrence{}, t.ledger.Fail(err)
 	}
-	t.note(next, task.EventResumed, next.Name)
+	t.note(next, protocol.EventResumed, next.Name)
 	return next, nil
 }
 
@@ -180,7 +182,7 @@ func (t *Tx) runRecurrence(ctx context.Context, owner, name string, id task.ID) 
 	if err != nil {
 		return task.Task{}, fmt.Errorf("run %w", err)
 	}
-	extra := r.Extra(t.ledger.Moment())
+	extra := transition.ExtraTask(r, t.ledger.Moment())
 	extra.ID = id
 	stands, err := t.rows.Insert(ctx, t.db, []task.Task{extra})
 	if err != nil {
@@ -193,7 +195,7 @@ func (t *Tx) runRecurrence(ctx context.Context, owner, name string, id task.ID) 
 		return row, nil
 	}
 	t.ledger.Inserted(stands)
-	t.note(r, task.EventExtra, "task "+stands[0].ID.String())
+	t.note(r, protocol.EventExtra, "task "+stands[0].ID.String())
 	return stands[0], nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -64,7 +65,7 @@ type Tx struct {
 // NewTx wraps a transaction that its caller begins, commits and rolls back. It is for our own worker; services use
 // Client.InTx and Client.Join.
 func NewTx(tx *sqlx.Tx, rows Rows) *Tx {
-	return &Tx{db: tx, rows: rows, ledger: ledger.NewTx(tx, rows, task.ActorWorker)}
+	return &Tx{db: tx, rows: rows, ledger: ledger.NewTx(tx, rows, protocol.ActorWorker)}
 }
 
 // As names who makes the changes of this transaction, for their lines in the history, in place of the client's

@@ -8,6 +8,8 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,27 +22,27 @@ type rowWriter interface {
 	LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error)
 }
 
-// transition computes a task's next version at the transaction's moment.
-type transition func(t task.Task, now time.Time) (task.Task, error)
+// step computes a task's next version at the transaction's moment.
+type step func(t task.Task, now time.Time) (task.Task, error)
 
-func move(when task.When) transition {
+func move(when task.When) step {
 	return func(t task.Task, now time.Time) (task.Task, error) {
 		if t.State != task.Pending {
-			return t.Move(now, now) // says how it ended
+			return transition.Move(t, now, now) // says how it ended
 		}
 		due, err := when.Due(now)
 		if err != nil {
 			return t, err
 		}
-		return t.Move(due, now)
+		return transition.Move(t, due, now)
 	}
 }
 
-func shift(d time.Duration) transition {
-	return func(t task.Task, now time.Time) (task.Task, error) { return t.Shift(d, now) }
+func shift(d time.Duration) step {
+	return func(t task.Task, now time.Time) (task.Task, error) { return transition.Shift(t, d, now) }
 }
 
-func cancel(t task.Task, now time.Time) (task.Task, error) { return t.Cancel(now) }
+func cancel(t task.Task, now time.Time) (task.Task, error) { return transition.Cancel(t, now) }
 
 // Reschedule moves the task to another due time, which is then also that of its next try, and returns it as moved. A task that
 // has ended answers task.ErrAlreadyDone, ErrAlreadyCancelled or ErrAlreadyDead, an unknown id task.ErrNotFound, one whose condition
@@ -90,7 +92,7 @@ func (t *Tx) CancelOwner(ctx context.Context, owner, kind string) ([]task.Task, 
 	return t.changeOwner(ctx, "cancel", owner, kind, cancel)
 }
 
-func (t *Tx) changeOne(ctx context.Context, verb string, id task.ID, next transition) (task.Task, error) {
+func (t *Tx) changeOne(ctx context.Context, verb string, id task.ID, next step) (task.Task, error) {
 	changed, err := t.changeMany(ctx, verb, []task.ID{id}, next)
 	if err != nil {
 		return task.Task{}, err
@@ -98,7 +100,7 @@ func (t *Tx) changeOne(ctx context.Context, verb string, id task.ID, next transi
 	return changed[0], nil
 }
 
-func (t *Tx) changeMany(ctx context.Context, verb string, ids []task.ID, next transition) ([]task.Task, error) {
+func (t *Tx) changeMany(ctx context.Context, verb string, ids []task.ID, next step) ([]task.Task, error) {
 	if err := checkCount(len(ids)); err != nil || len(ids) == 0 {
 		return nil, err
 	}
@@ -110,7 +112,7 @@ func (t *Tx) changeMany(ctx context.Context, verb string, ids []task.ID, next tr
 	if err != nil {
 		return nil, err
 	}
-	rows := task.ByID(locked)
+	rows := protocol.ByID(locked)
 	for _, id := range ids {
 		if _, ok := rows[id]; !ok {
 			return nil, fmt.Errorf("%s %s: %w", verb, id, task.ErrNotFound)
@@ -142,7 +144,7 @@ func (t *Tx) lock(ctx context.Context, verb string, ids []task.ID) ([]task.Task,
 	return locked, nil
 }
 
-func (t *Tx) changeOwner(ctx context.Context, verb, owner, kind string, next transition) ([]task.Task, error) {
+func (t *Tx) changeOwner(ctx context.Context, verb, owner, kind string, next step) ([]task.Task, error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, err
 	}
@@ -177,21 +179,21 @@ var largeOwnerAdvice = map[string]string{
 }
 
 // transit writes the transition of locked rows, all of them or none.
-func (t *Tx) transit(ctx context.Context, verb string, locked []task.Task, next transition) ([]task.Task, error) {
+func (t *Tx) transit(ctx context.Context, verb string, locked []task.Task, next step) ([]task.Task, error) {
 	now, err := t.ledger.Now(ctx)
 	if err != nil {
 		return nil, t.ledger.Fail(err)
 	}
-	changes, changed := make([]task.Change, len(locked)), make([]task.Task, len(locked))
+	changes, changed := make([]transition.Change, len(locked)), make([]task.Task, len(locked))
 	for i, row := range locked {
 		if changed[i], err = next(row, t.from(now)); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", verb, row.ID, err)
 		}
 		changed[i] = t.renew(changed[i])
 		changed[i].UpdatedAt = now
-		changes[i] = task.Change{Before: row, After: changed[i]}
+		changes[i] = transition.Change{Before: row, After: changed[i]}
 	}
-	if err := t.ledger.Write(ctx, changes, task.EventMoved); err != nil {
+	if err := t.ledger.Write(ctx, changes, protocol.EventMoved); err != nil {
 		return nil, fmt.Errorf("%s %d tasks: %w", verb, len(changes), err)
 	}
 	return changed, nil

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/rowform"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -71,7 +74,7 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	}
 	standing, err := t.rows.Insert(ctx, t.db, wanted)
 	if err != nil {
-		if slices.ContainsFunc(specs, func(s task.Spec) bool { return s.Mode() != task.Unkeyed }) {
+		if slices.ContainsFunc(specs, func(s task.Spec) bool { return s.Mode() != rowform.Unkeyed }) {
 			err = ledger.AsRunning(err) // the task that has the key; a new row waits for a locked table only
 		}
 		return nil, t.ledger.Fail(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
@@ -113,12 +116,12 @@ type takenTask struct {
 }
 
 // follow applies one more spec, of which wanted is the row that it would have made.
-func (k *takenTask) follow(mode task.KeyMode, wanted task.Task, now time.Time) (err error) {
-	if mode == task.ReplacePending {
-		k.after, err = k.after.Replace(wanted, now)
+func (k *takenTask) follow(mode rowform.KeyMode, wanted task.Task, now time.Time) (err error) {
+	if mode == rowform.ReplacePending {
+		k.after, err = transition.Replace(k.after, wanted, now)
 		k.replaced = true
 	} else {
-		k.after, err = k.after.Move(wanted.DueAt, now)
+		k.after, err = transition.Move(k.after, wanted.DueAt, now)
 	}
 	k.after.Version = k.before.Version + 1
 	return err
@@ -132,7 +135,7 @@ func (t *Tx) changeTaken(ctx context.Context, specs []task.Spec, wanted, standin
 	taken := map[task.ID]*takenTask{}
 	for i, row := range standing {
 		mode := specs[i].Mode()
-		if mode != task.MovePending && mode != task.ReplacePending || row.ID == specs[i].ID() {
+		if mode != rowform.MovePending && mode != rowform.ReplacePending || row.ID == specs[i].ID() {
 			continue
 		}
 		k := taken[row.ID]
@@ -162,18 +165,18 @@ func (t *Tx) changeTaken(ctx context.Context, specs []task.Spec, wanted, standin
 
 // saveTaken writes tasks that were moved, and those that were replaced.
 func (t *Tx) saveTaken(ctx context.Context, taken map[task.ID]*takenTask) error {
-	var moved, replaced []task.Change
+	var moved, replaced []transition.Change
 	for _, k := range taken {
-		if c := (task.Change{Before: k.before, After: k.after}); k.replaced {
+		if c := (transition.Change{Before: k.before, After: k.after}); k.replaced {
 			replaced = append(replaced, c)
 		} else {
 			moved = append(moved, c)
 		}
 	}
-	if err := t.ledger.Write(ctx, moved, task.EventMoved); err != nil {
+	if err := t.ledger.Write(ctx, moved, protocol.EventMoved); err != nil {
 		return fmt.Errorf("move %d tasks: %w", len(moved), err)
 	}
-	if err := t.ledger.Write(ctx, replaced, task.EventReplaced); err != nil {
+	if err := t.ledger.Write(ctx, replaced, protocol.EventReplaced); err != nil {
 		return fmt.Errorf("replace %d tasks: %w", len(replaced), err)
 	}
 	return nil

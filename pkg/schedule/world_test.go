@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/inside"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
@@ -33,7 +34,7 @@ type world struct {
 	mu      sync.Mutex
 	away    bool // the index refuses
 	flushed bool // the index has lost its memory
-	owned   []task.Entry
+	owned   []protocol.Entry
 	next    string // what the index answers as the place of the next page
 	asked   []int  // shards
 	sent    []task.ID
@@ -48,21 +49,21 @@ func (w *world) Put(ctx context.Context, tasks []task.Task) error {
 	return w.Recorder.Put(ctx, tasks)
 }
 
-func (w *world) OwnerPage(_ context.Context, shard int, _, kind, _ string, _ int) ([]task.Entry, string, string, error) {
+func (w *world) OwnerPage(_ context.Context, shard int, _, kind, _ string, _ int) ([]protocol.Entry, string, string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.away {
 		return nil, "", "", errors.New("index is away")
 	}
 	w.asked = append(w.asked, shard)
-	some := slices.DeleteFunc(slices.Clone(w.owned), func(e task.Entry) bool { return kind != "" && e.Kind != kind })
+	some := slices.DeleteFunc(slices.Clone(w.owned), func(e protocol.Entry) bool { return kind != "" && e.Kind != kind })
 	if w.flushed {
 		return some, "", "", nil
 	}
 	return some, w.next, "complete", nil
 }
 
-func (w *world) Compensate(_ context.Context, c task.Compensation) error {
+func (w *world) Compensate(_ context.Context, c protocol.Compensation) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sent = append(w.sent, c.IDs...)

@@ -3,12 +3,12 @@ package task
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/duetime/duetime/internal/rowform"
 )
 
 // Filter chooses the tasks of an operation: those that meet all of its fields. A zero field chooses all.
@@ -52,7 +52,7 @@ func (e Exclusion) Check() error {
 		if !found {
 			return &FieldError{"exclude.labels", fmt.Sprintf("must be name=value each, and one is %q", label)}
 		}
-		if wrong, is := errors.AsType[*FieldError](CheckLabel(name, value)); is {
+		if wrong, is := errors.AsType[*FieldError](checkLabel(name, value)); is {
 			return &FieldError{"exclude.labels", fmt.Sprintf("%q: %s", label, wrong.Problem)}
 		}
 	}
@@ -61,10 +61,6 @@ func (e Exclusion) Check() error {
 
 // IsZero reports whether the exclusion leaves nothing out.
 func (e Exclusion) IsZero() bool { return len(e.Kinds)+len(e.Labels) == 0 }
-
-func (e Exclusion) equal(other Exclusion) bool {
-	return slices.Equal(e.Kinds, other.Kinds) && slices.Equal(e.Labels, other.Labels)
-}
 
 // Check returns a FieldError for a filter that can't be meant.
 func (f Filter) Check() error {
@@ -84,11 +80,11 @@ func (f Filter) Check() error {
 		if text.field == "owner_prefix" {
 			continue
 		}
-		if err := CheckBlanks(text.field, text.value); err != nil {
+		if err := checkBlanks(text.field, text.value); err != nil {
 			return err
 		}
 	}
-	if err := CheckLabels(f.Labels); err != nil {
+	if err := checkLabels(f.Labels); err != nil {
 		return err
 	}
 	if err := f.Exclude.Check(); err != nil {
@@ -122,29 +118,6 @@ func (f Filter) isZero() bool {
 	}
 	return reflect.ValueOf(f).IsZero()
 }
-
-// Matches reports whether the filter chooses the task, as far as the row says. A task's labels are rows of their own, which never
-// change: the statement that finds the task compares them, also with those to leave out.
-func (f Filter) Matches(t Task) bool {
-	return chosen(f.Kind, t.Kind) && chosen(f.Owner, t.Owner) && strings.HasPrefix(t.Owner, f.OwnerPrefix) &&
-		chosen(f.Queue, t.Queue) && chosen(f.Subject, t.Subject) &&
-		!slices.Contains(f.Exclude.Kinds, t.Kind) && !t.DueAt.Before(f.DueAfter) && (f.DueBefore.IsZero() || t.DueAt.Before(f.DueBefore)) &&
-		(len(f.IDs) == 0 || slices.Contains(f.IDs, t.ID)) &&
-		(f.DiedBefore.IsZero() || t.State != Dead || t.FinishedAt.Before(f.DiedBefore))
-}
-
-// Equal reports whether both filters choose by the same fields.
-func (f Filter) Equal(other Filter) bool {
-	if !f.DueAfter.Equal(other.DueAfter) || !f.DueBefore.Equal(other.DueBefore) || !maps.Equal(f.Labels, other.Labels) ||
-		!f.Exclude.equal(other.Exclude) || !slices.Equal(f.IDs, other.IDs) || !f.DiedBefore.Equal(other.DiedBefore) {
-		return false
-	}
-	f.DueAfter, f.DueBefore, f.Labels, f.Exclude = other.DueAfter, other.DueBefore, other.Labels, other.Exclude
-	f.IDs, f.DiedBefore = other.IDs, other.DiedBefore
-	return reflect.DeepEqual(f, other)
-}
-
-func chosen(wanted, value string) bool { return wanted == "" || wanted == value }
 
 // String says in words which tasks the filter chooses.
 func (f Filter) String() string {
@@ -185,5 +158,5 @@ func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.Format(eventTime)
+	return t.Format(rowform.MomentText)
 }

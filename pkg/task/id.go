@@ -29,15 +29,6 @@ func ParseID(s string) (ID, error) {
 	return ID(u), nil
 }
 
-// IDFromBytes reads the 16-byte form that MySQL and the index hold.
-func IDFromBytes(b []byte) (ID, error) {
-	u, err := uuid.FromBytes(b)
-	if err != nil {
-		return ID{}, fmt.Errorf("task id of %d bytes: %w", len(b), err)
-	}
-	return ID(u), nil
-}
-
 // String returns the 36-character text form.
 func (id ID) String() string { return uuid.UUID(id).String() }
 
@@ -46,24 +37,6 @@ func (id ID) IsZero() bool { return id == ID{} }
 
 // Compare orders ids by their bytes, which is the order in which rows are locked.
 func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
-
-// IDs returns the tasks' ids, in their order.
-func IDs(tasks []Task) []ID {
-	ids := make([]ID, len(tasks))
-	for i := range tasks {
-		ids[i] = tasks[i].ID
-	}
-	return ids
-}
-
-// ByID returns the tasks by their ids.
-func ByID(tasks []Task) map[ID]Task {
-	found := make(map[ID]Task, len(tasks))
-	for _, t := range tasks {
-		found[t.ID] = t
-	}
-	return found
-}
 
 // MarshalText returns the text form, so that JSON carries ids as strings.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
@@ -103,7 +76,8 @@ func (id *ID) Scan(src any) error {
 		return &FieldError{Field: "task_id", Problem: fmt.Sprintf("can't be read from %T", src)}
 	}
 	if len(b) == len(id) {
-		return id.set(IDFromBytes(b))
+		*id = ID(b)
+		return nil
 	}
 	return id.set(ParseID(string(b)))
 }

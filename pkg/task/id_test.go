@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -42,18 +41,5 @@ func TestIDTextAndBytes(t *testing.T) {
 		if err := got.Scan(src); err != nil || got != want {
 			t.Errorf("%v became %v, %v, want %v", src, got, err, want)
 		}
-	}
-}
-
-func TestIDs(t *testing.T) {
-	t.Parallel()
-	low, high := task.Task{ID: task.ID{0: 1, 15: 9}, Owner: "ann"}, task.Task{ID: task.ID{0: 200}, Owner: "bob"}
-	ids := task.IDs([]task.Task{high, low})
-	slices.SortFunc(ids, task.ID.Compare)
-	if !slices.Equal(ids, []task.ID{low.ID, high.ID}) {
-		t.Errorf("%v are not in the order of their bytes", ids)
-	}
-	if got := task.ByID([]task.Task{high, low}); got[low.ID].Owner != "ann" || got[high.ID].Owner != "bob" {
-		t.Errorf("by id: %v", got)
 	}
 }

@@ -92,7 +92,7 @@ func (k KindInfo) Check() error {
 	if err := checkKind(k.Name); err != nil {
 		return err
 	}
-	if err := CheckQueue(k.Queue); err != nil {
+	if err := checkQueue(k.Queue); err != nil {
 		return err
 	}
 	if k.MaxAttempts < 1 || k.MaxAttempts > maxAttempts {

@@ -11,8 +11,8 @@ import (
 // Limits of labels; beyond them a call is refused with a FieldError and changes nothing.
 const (
 	MaxLabels     = 8  // of one task
-	MaxLabelName  = 32 // characters
-	MaxLabelValue = 64 // bytes
+	maxLabelName  = 32 // characters
+	maxLabelValue = 64 // bytes
 )
 
 var labelPattern = regexp.MustCompile(`^[a-z][a-z0-9._-]*$`)
@@ -37,21 +37,21 @@ func Label(name, value string) Option {
 }
 
 // CheckLabel returns a FieldError for a label whose name or value is outside the limits.
-func CheckLabel(name, value string) error {
-	if len(name) > MaxLabelName || !labelPattern.MatchString(name) {
+func checkLabel(name, value string) error {
+	if len(name) > maxLabelName || !labelPattern.MatchString(name) {
 		return &FieldError{"label", fmt.Sprintf("%q must have a name of 1 to %d characters of a-z 0-9 . _ -, the first a letter",
-			name, MaxLabelName)}
+			name, maxLabelName)}
 	}
-	return checkPlain("label "+name, value, 1, MaxLabelValue)
+	return checkPlain("label "+name, value, 1, maxLabelValue)
 }
 
 // CheckLabels is CheckLabel for a filter's labels.
-func CheckLabels(labels map[string]string) error {
+func checkLabels(labels map[string]string) error {
 	if len(labels) > MaxLabels {
 		return &FieldError{"labels", fmt.Sprintf("must be at most %d, and are %d", MaxLabels, len(labels))}
 	}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		if err := CheckLabel(name, labels[name]); err != nil {
+		if err := checkLabel(name, labels[name]); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (s Spec) checkLabels() error {
 	}
 	names := make(map[string]bool, len(s.labels))
 	for _, l := range s.labels {
-		if err := CheckLabel(l.Name, l.Value); err != nil {
+		if err := checkLabel(l.Name, l.Value); err != nil {
 			return err
 		}
 		if names[l.Name] {

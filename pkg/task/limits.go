@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/duetime/duetime/internal/rowform"
 )
 
 // Limits of what the pipeline accepts; beyond them a call is refused with a FieldError and changes nothing.
@@ -18,12 +20,9 @@ const (
 	MaxKey      = 128                       // bytes
 	MaxPayload  = 4 << 10                   // bytes of JSON
 	MaxAhead    = 10 * 365 * 24 * time.Hour // how far off a due time may lie
-	MaxLead     = 2 * time.Second           // how far ahead of its time a hint is sent at most
 	MaxPerCall  = 1000                      // tasks in one bulk call
-	MaxError    = 1024                      // bytes of a failure's text kept in the row
 	MinTimeout  = 10 * time.Millisecond     // of a kind: the limits of worker.handler_timeout
 	MaxTimeout  = time.Hour
-	maxUnixMs   = int64(1)<<41 - 1 // 2039: beyond it a score would not be exact
 	maxAttempts = 1000
 	minWindow   = time.Second
 )
@@ -42,7 +41,7 @@ func checkKind(s string) error {
 }
 
 // CheckQueue reports whether s can name a queue. It becomes part of a topic's name, and Kafka allows no colon there.
-func CheckQueue(s string) error {
+func checkQueue(s string) error {
 	if len(s) > MaxQueue || !queuePattern.MatchString(s) {
 		return &FieldError{"queue", fmt.Sprintf("must be 1 to %d characters of A-Z a-z 0-9 . _ -", MaxQueue)}
 	}
@@ -71,7 +70,7 @@ func checkPlain(field, s string, minBytes, limit int) error {
 	case !utf8.ValidString(s):
 		return &FieldError{field, "must be valid UTF-8"}
 	}
-	if err := CheckBlanks(field, s); err != nil {
+	if err := checkBlanks(field, s); err != nil {
 		return err
 	}
 	if strings.IndexFunc(s, unicode.IsControl) >= 0 {
@@ -82,7 +81,7 @@ func checkPlain(field, s string, minBytes, limit int) error {
 
 // CheckBlanks returns a FieldError for a text with a blank at an end. No text of a task has one, and MySQL's comparison would
 // ignore those at the end.
-func CheckBlanks(field, text string) error {
+func checkBlanks(field, text string) error {
 	if strings.TrimSpace(text) != text {
 		return &FieldError{field, "must not begin or end with a blank"}
 	}
@@ -91,32 +90,12 @@ func CheckBlanks(field, text string) error {
 
 // clampDue brings a due time into [now, now+MaxAhead]: the past means now, too far is refused.
 func clampDue(due, now time.Time) (time.Time, error) {
-	due = ceilMs(due)
-	if due.After(now.Add(MaxAhead)) || due.UnixMilli() > maxUnixMs {
+	due = rowform.CeilMs(due)
+	if due.After(now.Add(MaxAhead)) || due.UnixMilli() > rowform.MaxUnixMs {
 		return time.Time{}, &FieldError{"due", "must lie within 10 years, and before September 2039"}
 	}
 	if due.Before(now) {
 		return now, nil
 	}
 	return due, nil
-}
-
-// nextTry is the moment so long after now, as far as a row and a score can hold it: a delay below zero means now, one
-// beyond the limits of a due time is cut to them.
-func nextTry(now time.Time, delay time.Duration) time.Time {
-	at := ceilMs(now.Add(min(max(delay, 0), MaxAhead)))
-	if at.UnixMilli() > maxUnixMs {
-		return time.UnixMilli(maxUnixMs).UTC()
-	}
-	return at
-}
-
-// ceilMs rounds up to the millisecond that the row holds: rounding down would fire early.
-func ceilMs(t time.Time) time.Time {
-	t = t.UTC()
-	ms := t.Truncate(time.Millisecond)
-	if ms.Before(t) {
-		ms = ms.Add(time.Millisecond)
-	}
-	return ms
 }

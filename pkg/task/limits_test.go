@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -127,98 +128,21 @@ func TestDueIsNeverEarlyAndWholeMilliseconds(t *testing.T) {
 	})
 }
 
-func TestScoreIsExact(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		ms := rapid.Int64Range(0, 1<<41-1).Draw(r, "ms")
-		version := rapid.Int64Range(1, 1<<40).Draw(r, "version")
-		s := task.ScoreOf(task.Task{RunAt: time.UnixMilli(ms), Version: version})
-		if got := s.RunAt().UnixMilli(); got != ms {
-			r.Fatalf("time %d, want %d", got, ms)
-		}
-		if got := s.Version(); got != version%task.VersionWindow {
-			r.Fatalf("version %d, want %d", got, version%task.VersionWindow)
-		}
-	})
-}
-
-func TestScoreTellsNeighboursApartToTheLastMillisecond(t *testing.T) {
-	t.Parallel()
-	last := task.Task{RunAt: time.UnixMilli(1<<41 - 1), Version: task.VersionWindow - 1}
-	before, round := last, last
-	before.Version--
-	round.Version++
-	if task.ScoreOf(before) >= task.ScoreOf(last) || float64(task.ScoreOf(last)) >= 1<<41 {
-		t.Errorf("scores %v, %v", task.ScoreOf(before), task.ScoreOf(last))
-	}
-	if got := task.ScoreOf(round); got != 1<<41-1 {
-		t.Errorf("the window begins anew at %v, want %d", got, int64(1<<41-1))
-	}
-	if got := task.ScoreOf(last.Finish(last.RunAt)); got != task.NoScore {
-		t.Errorf("a finished task has score %v", got)
-	}
-}
-
-func TestRetriesStayWithinWhatAScoreHolds(t *testing.T) {
-	t.Parallel()
-	late := time.UnixMilli(1<<41 - 1000)
-	row := task.Task{Version: 1, MaxAttempts: 9}
-	for name, next := range map[string]task.Task{
-		"fail":  row.Fail(errBoom, time.Hour, late),
-		"rearm": row.Rearm(time.Hour, late),
-	} {
-		if got := next.RunAt.UnixMilli(); got != 1<<41-1 {
-			t.Errorf("%s: next try at %d, want %d", name, got, int64(1<<41-1))
-		}
-	}
-}
-
-func TestBackoffBounds(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		b       task.Backoff
-		attempt int
-		most    time.Duration
-	}{
-		"first":       {task.DefaultBackoff, 1, time.Second},
-		"third":       {task.DefaultBackoff, 3, 4 * time.Second},
-		"many":        {task.DefaultBackoff, 1000, 10 * time.Minute},
-		"none":        {task.DefaultBackoff, 0, time.Second},
-		"overflowing": {task.Backoff{Min: 1 << 61, Max: math.MaxInt64}, 1000, math.MaxInt64},
-		"odd top":     {task.Backoff{Min: time.Second, Max: 5 * time.Second}, 4, 5 * time.Second},
-		"fixed":       {task.Backoff{Min: time.Millisecond, Max: time.Millisecond}, 7, time.Millisecond},
-		"zero":        {task.Backoff{}, 3, time.Millisecond},
-		"negative":    {task.Backoff{Min: -1, Max: -1}, 3, time.Millisecond},
-	} {
-		var most time.Duration
-		for range 2000 {
-			d := test.b.Delay(test.attempt)
-			if d < time.Millisecond || d > test.most {
-				t.Fatalf("%s: waits %v, want 1ms to %v", name, d, test.most)
-			}
-			most = max(most, d)
-		}
-		if most < test.most/2 {
-			t.Errorf("%s: waits at most %v of 2000, want up to %v", name, most, test.most)
-		}
-	}
-}
-
 func TestTextForms(t *testing.T) {
 	t.Parallel()
 	id := task.NewID()
-	b, err := json.Marshal(task.Hint{ID: id, Kind: "k", Owner: "o", RunAt: 5, Version: 2})
+	b, err := json.Marshal(protocol.Hint{ID: id, Kind: "k", Owner: "o", RunAt: 5, Version: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back task.Hint
+	var back protocol.Hint
 	if err := json.Unmarshal(b, &back); err != nil || back.ID != id || back.Moment().UnixMilli() != 5 {
 		t.Errorf("hint came back as %+v, %v", back, err)
 	}
-	if got, err := task.IDFromBytes(id[:]); err != nil || got != id {
+	if got, err := protocol.IDFromBytes(id[:]); err != nil || got != id {
 		t.Errorf("id from bytes is %v, %v", got, err)
 	}
-	if _, err := task.IDFromBytes(id[:15]); err == nil {
+	if _, err := protocol.IDFromBytes(id[:15]); err == nil {
 		t.Error("15 bytes made an id")
 	}
 	for _, wrong := range []string{"", id.String()[1:], "{" + id.String() + "}", strings.Repeat("x", 36), "urn:uuid:" + id.String()} {

@@ -1,11 +1,8 @@
 package task
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -26,7 +23,7 @@ type Verb string
 
 // The verbs.
 const (
-	VerbShift   Verb = "shift"   // pending tasks: their due times move by Operation.By, as Task.Shift does; see Operation.Recurrences
+	VerbShift   Verb = "shift"   // pending tasks: their due times move by Operation.By, as transition.Shift does; see Operation.Recurrences
 	VerbCancel  Verb = "cancel"  // pending tasks: they are taken back
 	VerbRequeue Verb = "requeue" // pending tasks: they go to the queue Operation.To
 	VerbRetry   Verb = "retry"   // dead tasks: pending again, due now, with all their attempts
@@ -115,7 +112,7 @@ func (o Operation) Check() error {
 		return &FieldError{"recurrences", "must not be set: it is for the verb shift"}
 	case o.Verb != VerbRequeue && o.To != "":
 		return &FieldError{"to", "must not be set: it is for the verb requeue"}
-	case o.Verb == VerbRequeue && CheckQueue(o.To) != nil:
+	case o.Verb == VerbRequeue && checkQueue(o.To) != nil:
 		return &FieldError{"to", fmt.Sprintf("must be 1 to %d characters of A-Z a-z 0-9 . _ -", MaxQueue)}
 	case o.Rate < 0 || o.Rate > maxRate:
 		return &FieldError{"rate", fmt.Sprintf("must be 0 to %d tasks a second", maxRate)}
@@ -129,111 +126,14 @@ func (o Operation) Check() error {
 	return o.Filter.Check()
 }
 
-// Begin returns the operation as it is written at this moment of the database's clock, or a FieldError.
-func (o Operation) Begin(actor string, now time.Time) (Operation, error) {
-	if err := o.Check(); err != nil {
-		return Operation{}, err
-	}
-	f := &o.Filter
-	f.DueAfter, f.DueBefore, f.DiedBefore = wholeMs(f.DueAfter), wholeMs(f.DueBefore), wholeMs(f.DiedBefore)
-	f.IDs = slices.Compact(slices.SortedFunc(slices.Values(f.IDs), ID.Compare)) // the daemon goes through them in this order
-	return Operation{
-		ID: cmp.Or(o.ID, NewID()), Verb: o.Verb, By: o.By, To: o.To, Filter: o.Filter, Rate: o.Rate, Limit: o.Limit, Matched: o.Matched,
-		Recurrences: o.Recurrences, Actor: actor, CreatedAt: now, UpdatedAt: now,
-	}, nil
-}
-
-// Repeats reports whether both do the same to the same tasks.
-func (o Operation) Repeats(other Operation) bool {
-	return o.Verb == other.Verb && o.By == other.By && o.To == other.To && o.Recurrences == other.Recurrences &&
-		o.Limit == other.Limit && o.Filter.Equal(other.Filter)
-}
-
-// Matches reports whether the operation changes the task, as its row is now.
-func (o Operation) Matches(t Task) bool {
-	from, known := o.Verb.From()
-	return known && t.State == from && o.chooses(t) && (o.Verb != VerbRequeue || t.Queue != o.To)
-}
-
-// TooLate reports whether the operation would have changed the task, had the task not left its state before.
-func (o Operation) TooLate(t Task) bool {
-	from, known := o.Verb.From()
-	return known && t.State != from && o.chooses(t)
-}
-
-func (o Operation) chooses(t Task) bool {
-	_, _, tick := t.Tick()
-	return !t.CreatedAt.After(o.CreatedAt) && o.Filter.Matches(t) && (!tick || !o.LeavesRecurrences())
-}
-
 // LeavesRecurrences reports whether the operation leaves tasks of recurrences as they are.
 func (o Operation) LeavesRecurrences() bool { return o.Verb == VerbShift && !o.Recurrences }
-
-// Apply is the operation's transition of a task. Its errors are those of Task.Shift, Task.Cancel, Task.Requeue, Task.Retry and
-// Task.Dismiss.
-func (o Operation) Apply(t Task, now time.Time) (Task, error) {
-	switch o.Verb {
-	case VerbShift:
-		return t.Shift(o.By, now)
-	case VerbCancel:
-		return t.Cancel(now)
-	case VerbRequeue:
-		return t.Requeue(o.To, now)
-	case VerbRetry:
-		return t.Retry(now)
-	case VerbDiscard:
-		return t.Dismiss(now)
-	default:
-		return t, &FieldError{"verb", "is unknown: " + string(o.Verb)}
-	}
-}
-
-// Event is the line of the history about a task that the operation has changed.
-func (o Operation) Event(before, after Task) Event {
-	e := Changed(before, after)
-	if e.Actor = o.Actor; o.Verb == VerbRequeue {
-		e.Name, e.Detail = EventRequeued, "from "+before.Queue+" to "+after.Queue
-	}
-	e.Detail = strings.TrimPrefix(e.Detail+", operation "+o.ID.String(), ", ")
-	return e
-}
 
 // Over reports whether the operation has come to an end.
 func (o Operation) Over() bool { return o.State == OperationCancelled || o.State == OperationDone }
 
-// Room is how many of n tasks the operation may still change.
-func (o Operation) Room(n int) int {
-	if o.Limit == 0 {
-		return n
-	}
-	return min(n, max(0, o.Limit-int(o.Changed)))
-}
-
 // Left is how many of the tasks that the preview has counted are still to come; 0 without a preview.
 func (o Operation) Left() int64 { return max(0, o.Matched-o.Changed-o.Ended-o.Unchanged) }
-
-// Done is the transition after the last task.
-func (o Operation) Done(now time.Time) Operation {
-	done, _ := o.Become(OperationDone, now)
-	return done
-}
-
-// Refuse is the transition to paused of an operation that this program can't read, as one of a later version.
-func (o Operation) Refuse(cause error, now time.Time) Operation {
-	o.State, o.Error, o.UpdatedAt = OperationPaused, errorText(cause), now
-	return o
-}
-
-// Become is the transition to another state, by a service or an operator. It answers ErrOperationOver.
-func (o Operation) Become(s OperationState, now time.Time) (Operation, error) {
-	if o.Over() {
-		return o, fmt.Errorf("%w: %v", ErrOperationOver, o.State)
-	}
-	if o.State, o.Error, o.UpdatedAt = s, "", now; o.Over() {
-		o.FinishedAt = now
-	}
-	return o, nil
-}
 
 // String says in words what the operation does, without its progress.
 func (o Operation) String() string {

@@ -1,6 +1,10 @@
 package task
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/duetime/duetime/internal/rowform"
+)
 
 // Outcome is what scheduling a spec did.
 type Outcome int
@@ -37,9 +41,9 @@ func (s Spec) Outcome(t Task) Outcome {
 	switch {
 	case t.ID == s.row.ID:
 		return Made
-	case s.mode == MovePending:
+	case s.mode == rowform.MovePending:
 		return Moved
-	case s.mode == ReplacePending:
+	case s.mode == rowform.ReplacePending:
 		return Replaced
 	default:
 		return Kept

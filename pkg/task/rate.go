@@ -9,7 +9,7 @@ import (
 
 // Limits of a queue's limit.
 const (
-	MaxRate        = 1_000_000 // calls in the rate's unit of time
+	maxCalls       = 1_000_000 // calls in the rate's unit of time
 	MaxConcurrency = 10_000    // transactions at once
 )
 
@@ -33,7 +33,7 @@ func ParseRate(text string) (Rate, error) {
 			return r, r.Check()
 		}
 	}
-	return Rate{}, &FieldError{"rate", fmt.Sprintf("must be 1 to %d a second, minute or hour, such as 200/s, 50/m or 10/h", MaxRate)}
+	return Rate{}, &FieldError{"rate", fmt.Sprintf("must be 1 to %d a second, minute or hour, such as 200/s, 50/m or 10/h", maxCalls)}
 }
 
 // String returns the rate as ParseRate reads it; empty for the zero Rate.
@@ -59,8 +59,8 @@ func (r *Rate) UnmarshalText(text []byte) (err error) {
 
 // Check returns a *FieldError for a rate that ParseRate would not return; the zero Rate is none.
 func (r Rate) Check() error {
-	if r != (Rate{}) && (r.String() == "" || r.Calls < 1 || r.Calls > MaxRate) {
-		return &FieldError{"rate", fmt.Sprintf("must be 1 to %d a second, minute or hour", MaxRate)}
+	if r != (Rate{}) && (r.String() == "" || r.Calls < 1 || r.Calls > maxCalls) {
+		return &FieldError{"rate", fmt.Sprintf("must be 1 to %d a second, minute or hour", maxCalls)}
 	}
 	return nil
 }

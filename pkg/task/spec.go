@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/duetime/duetime/internal/rowform"
 )
 
 // When says when a task is due: at a moment, or so long after the database's now.
@@ -30,26 +32,13 @@ func (w When) Due(now time.Time) (time.Time, error) {
 	return clampDue(w.at, now)
 }
 
-// KeyMode says what scheduling does when the spec's key is taken.
-type KeyMode int
-
-// The key modes; Unkeyed has no key.
-const (
-	Unkeyed KeyMode = iota
-	KeepPending
-	MovePending
-	OnceOnly
-	ReplacePending
-	OncePerWindow
-)
-
 // Spec is a task to be scheduled. Make it with Kind.New.
 type Spec struct {
 	row    Task // what the row will have from its first moment; Resolve adds the rest
 	kind   KindInfo
 	when   When
 	key    string
-	mode   KeyMode
+	mode   rowform.KeyMode
 	keys   int           // options that gave one
 	window time.Duration // of OncePerWindow
 	labels []LabelRow    // without the task's id
@@ -68,23 +57,23 @@ func Subject(s string) Option { return func(spec *Spec) { spec.row.Subject = s }
 // Key makes the task unique by (owner, kind, key) while it is pending: scheduling again returns the pending task as it
 // stands. The key is free again once the task ends, which is after its handler has returned: a handler that gives a follow-up
 // the key of its own task is answered worker.ErrOwnKey. KeyMove and KeyReplace change its own task instead.
-func Key(k string) Option { return keyed(k, KeepPending) }
+func Key(k string) Option { return keyed(k, rowform.KeepPending) }
 
 // KeyMove is Key, but scheduling again moves the pending task to the new time. Only its times change: it keeps the id, payload,
 // subject, queue, attempts and maximum of attempts that it was first scheduled with, whatever the later spec says. KeyReplace
 // replaces most of them. A handler can move its own task so: the task stays pending, at the new time.
-func KeyMove(k string) Option { return keyed(k, MovePending) }
+func KeyMove(k string) Option { return keyed(k, rowform.MovePending) }
 
 // KeyReplace is Key, but scheduling again gives the pending task what the later spec says: payload, time, trace context, and
 // the maximum of attempts that its kind has now. The task's attempts begin anew, and its last error is cleared. It keeps its
 // id, owner, kind, key, subject, labels and queue: give tasks about different subjects different keys. For example, each
 // change of a document schedules its export for a minute later. Then the export runs once, a minute after the last change and
 // with the newest data. A handler can replace its own task so: the task stays pending, with the new data.
-func KeyReplace(k string) Option { return keyed(k, ReplacePending) }
+func KeyReplace(k string) Option { return keyed(k, rowform.ReplacePending) }
 
 // Once makes the task unique by (owner, kind, key) for the row's whole life, until its retention ends: scheduling again
 // returns the task, whatever became of it.
-func Once(k string) Option { return keyed(k, OnceOnly) }
+func Once(k string) Option { return keyed(k, rowform.OnceOnly) }
 
 // Window admits one task of (owner, kind, key) in each window of length d: scheduling again within the window returns the task
 // that was admitted, whatever became of it. Windows are fixed: the database's clock, in milliseconds since 1970, is divided by
@@ -94,12 +83,12 @@ func Once(k string) Option { return keyed(k, OnceOnly) }
 // longer than the retention of ended tasks, it admits another task once the row is purged.
 func Window(k string, d time.Duration) Option {
 	return func(spec *Spec) {
-		keyed(k, OncePerWindow)(spec)
+		keyed(k, rowform.OncePerWindow)(spec)
 		spec.window = d
 	}
 }
 
-func keyed(k string, mode KeyMode) Option {
+func keyed(k string, mode rowform.KeyMode) Option {
 	return func(spec *Spec) {
 		spec.keys++
 		spec.key, spec.mode = k, mode
@@ -123,13 +112,13 @@ func (s Spec) ID() ID { return s.row.ID }
 
 // At returns the fixed moment at which the task is due, rounded up to the millisecond; false if it is so long after that of
 // scheduling.
-func (s Spec) At() (time.Time, bool) { return ceilMs(s.when.at), !s.when.relative }
+func (s Spec) At() (time.Time, bool) { return rowform.CeilMs(s.when.at), !s.when.relative }
 
 // In returns how long after the moment of scheduling the task is due; false if the moment is fixed.
 func (s Spec) In() (time.Duration, bool) { return s.when.in, s.when.relative }
 
 // Mode returns what to do when the key is taken.
-func (s Spec) Mode() KeyMode { return s.mode }
+func (s Spec) Mode() rowform.KeyMode { return s.mode }
 
 // Resolve makes the row to insert at this moment of the database's clock, in the state pending at version 1. The shard
 // is left to the layout. It returns a FieldError for input outside the limits.
@@ -180,10 +169,10 @@ func (s Spec) checkKey() error {
 	if s.keys > 1 {
 		return &FieldError{"key", "must be given once: by Key, KeyMove, KeyReplace, Once or Window"}
 	}
-	if s.mode == Unkeyed {
+	if s.mode == rowform.Unkeyed {
 		return nil
 	}
-	if s.mode == OncePerWindow && (s.window < minWindow || s.window > MaxAhead || s.window%time.Millisecond != 0) {
+	if s.mode == rowform.OncePerWindow && (s.window < minWindow || s.window > MaxAhead || s.window%time.Millisecond != 0) {
 		return &FieldError{"window", "must be 1 second to 10 years, in whole milliseconds"}
 	}
 	return checkText("key", s.key, 1, MaxKey)
@@ -193,14 +182,14 @@ func (s Spec) checkKey() error {
 // free it in SQL.
 func (s Spec) dedupKey(now time.Time) string {
 	switch s.mode {
-	case Unkeyed:
+	case rowform.Unkeyed:
 		return ""
-	case OnceOnly:
-		return onceKey + s.key
-	case OncePerWindow:
-		return windowKey + windowOf(now, s.window) + s.key
+	case rowform.OnceOnly:
+		return rowform.OnceKey + s.key
+	case rowform.OncePerWindow:
+		return rowform.WindowKey + windowOf(now, s.window) + s.key
 	default:
-		return pendingKey + s.key
+		return rowform.PendingKey + s.key
 	}
 }
 
@@ -210,10 +199,3 @@ func windowOf(now time.Time, d time.Duration) string {
 	length := d.Milliseconds()
 	return strconv.FormatInt(now.UnixMilli()/length, 10) + "/" + strconv.FormatInt(length, 10) + "/"
 }
-
-const (
-	pendingKey = "k" // cleared when the task is done or cancelled
-	onceKey    = "o" // stays for the row's life
-	windowKey  = "w" // stays too; before the key, which window of which length
-	deadKey    = "d" // was a pendingKey; with the task's id between, so that it stands in nobody's way until a retry
-)

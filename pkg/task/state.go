@@ -36,17 +36,3 @@ func ParseState(name string) (State, error) {
 
 // MarshalText returns the state's name.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// finished returns the error that answers a change of a task in this state; nil while it is pending.
-func (s State) finished() error {
-	switch s {
-	case Pending:
-		return nil
-	case Done:
-		return ErrAlreadyDone
-	case Cancelled:
-		return ErrAlreadyCancelled
-	default:
-		return ErrAlreadyDead
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -79,12 +80,12 @@ func TestLongestKeyOfAWindowFits(t *testing.T) {
 func TestKeyOfAWindowStays(t *testing.T) {
 	t.Parallel()
 	row := pending(t, time.Hour, task.Window("k", time.Minute))
-	cancelled, err := row.Cancel(now)
+	cancelled, err := transition.Cancel(row, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, ended := range map[string]task.Task{
-		"done": row.Finish(now), "cancelled": cancelled, "dead": row.Discard(errBoom, now),
+		"done": transition.Finish(row, now), "cancelled": cancelled, "dead": transition.Discard(row, errBoom, now),
 	} {
 		if ended.DedupKey != row.DedupKey || row.DedupKey == "" {
 			t.Errorf("%s: key %q, was %q", name, ended.DedupKey, row.DedupKey)

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -356,7 +357,7 @@ func auditTells(w *world, p *tab) {
 	p.there("table.life tbody tr td time")
 	actor := strings.TrimSpace(p.text("table.life tbody tr td:nth-child(2)"))
 	wantHas(w.t, "who did the last act", actor, "@")
-	p.show("audit?event=" + task.EventCancelled)
+	p.show("audit?event=" + protocol.EventCancelled)
 	p.says("table.life", actor)
 }
 

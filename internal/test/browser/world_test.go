@@ -12,6 +12,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -95,7 +96,7 @@ func (w *world) dead(owner, reason string, n int) []task.Task {
 	}
 	made := w.schedule(owner, spans...)
 	for i, one := range made {
-		made[i] = one.Discard(fmt.Errorf("%s %d", reason, i), time.Now())
+		made[i] = transition.Discard(one, fmt.Errorf("%s %d", reason, i), time.Now())
 	}
 	pipelinetest.Must(w.t, worldtest.Save(w.t.Context(), w.store, w.store.DB(), made...))
 	return made

@@ -14,6 +14,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -174,7 +175,7 @@ func countEffects(t *testing.T, tx *sqlx.Tx) map[string]int {
 func tasksOf(t *testing.T, tx *sqlx.Tx, s *store.Store, r task.Recurrence) []task.Task {
 	t.Helper()
 	var ids [][]byte
-	key := r.Extra(time.UnixMilli(0)).DedupKey // up to the tick, all its tasks' keys are alike
+	key := transition.ExtraTask(r, time.UnixMilli(0)).DedupKey // up to the tick, all its tasks' keys are alike
 	err := tx.SelectContext(t.Context(), &ids, `SELECT id FROM duetime_tasks WHERE owner = ? AND kind = 'chaos.tick' AND dedup_key LIKE ?`,
 		r.Owner, key[:len(key)-1]+"%")
 	pipelinetest.Must(t, err)

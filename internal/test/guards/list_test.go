@@ -67,15 +67,15 @@ var guards = []guard{
 	},
 	{
 		"an operation changes tasks that were made after it",
-		"pkg/task/operation.go",
-		"return !t.CreatedAt.After(o.CreatedAt) && o.Filter.Matches(t)",
-		"return o.Filter.Matches(t)",
-		"pkg/task TestOperationMatches; internal/reconcile TestOperationCancelsTick",
+		"internal/transition/operation.go",
+		"return !t.CreatedAt.After(o.CreatedAt) && FilterMatches(o.Filter, t)",
+		"return FilterMatches(o.Filter, t)",
+		"internal/transition TestOperationMatches; internal/reconcile TestOperationCancelsTick",
 	},
 	{
 		"an operation exceeds its limit",
 		"internal/reconcile/operation_page.go",
-		"o.Room(p.size)",
+		"transition.Room(o, p.size)",
 		"p.size",
 		"internal/reconcile TestOperationWithALimit",
 	},
@@ -282,7 +282,7 @@ var guards = []guard{
 	{
 		"an endpoint asks for patience without an end",
 		"pkg/deliver/answer.go",
-		" && now.Sub(t.FiredFrom()) < retryAfterFor",
+		" && now.Sub(transition.FiredFrom(t)) < retryAfterFor",
 		"",
 		"pkg/deliver TestRetryAfter TestRetryAfterEnds",
 	},
@@ -319,7 +319,7 @@ var guards = []guard{
 	{
 		"a row that no worker can run waits for ever",
 		"internal/settle/decide.go",
-		"	case row.Impossible() != nil:",
+		"	case transition.Impossible(row) != nil:",
 		"	case false:",
 		"internal/worker TestRowsThatNoLimitOfOursLikes",
 	},
@@ -476,7 +476,7 @@ var guards = []guard{
 	{
 		"a daemon that has lost Redis keeps its place",
 		"internal/reconcile/progress.go",
-		"if _, partial := task.FailedShards(err); err == nil || partial {",
+		"if _, partial := protocol.FailedShards(err); err == nil || partial {",
 		"if true {",
 		"internal/reconcile TestLostIndexIsNoProgress TestSomeShardsAreProgressAndNoneIsNot",
 	},

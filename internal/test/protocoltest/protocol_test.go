@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/duetime/duetime/internal/inside"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -40,13 +41,13 @@ type belief struct {
 
 // run is one random history.
 type run struct {
-	*protocol
+	*system
 	r       *rapid.T
 	tasks   map[task.ID]*belief
 	ids     []task.ID
-	late    []task.Task    // versions that were committed, or not, and may be put at any later moment
-	claimed [][]task.Entry // claims not yet acknowledged
-	log     []task.Hint    // what Kafka holds
+	late    []task.Task        // versions that were committed, or not, and may be put at any later moment
+	claimed [][]protocol.Entry // claims not yet acknowledged
+	log     []protocol.Hint    // what Kafka holds
 	epoch   int64
 }
 
@@ -59,16 +60,16 @@ func TestProtocolKeepsItsPromises(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *store.Store{"SQLite": onSQLite, "MySQL": onMySQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			playHistories(t, newProtocol(t, open(t), worldtest.Memory(t), protocolShards))
+			playHistories(t, newSystem(t, open(t), worldtest.Memory(t), protocolShards))
 		})
 	}
 }
 
-func playHistories(t *testing.T, p *protocol) {
+func playHistories(t *testing.T, p *system) {
 	t.Helper()
 	p.restartWorker()
 	rapid.Check(t, func(r *rapid.T) {
-		h := &run{protocol: p, r: r, tasks: map[task.ID]*belief{}, epoch: p.newEpoch()}
+		h := &run{system: p, r: r, tasks: map[task.ID]*belief{}, epoch: p.newEpoch()}
 		p.memory.FlushAll()
 		r.Repeat(map[string]func(*rapid.T){
 			"schedule":   h.schedule,
@@ -98,7 +99,7 @@ func playHistories(t *testing.T, p *protocol) {
 	})
 }
 
-func (p *protocol) newEpoch() int64 {
+func (p *system) newEpoch() int64 {
 	epoch, err := p.store.Take(p.t.Context(), "event")
 	pipelinetest.Must(p.t, err)
 	return epoch
@@ -256,9 +257,9 @@ func (h *run) claimUnder(r *rapid.T, epoch int64) {
 	}
 }
 
-func (h *run) publish(entries []task.Entry) {
+func (h *run) publish(entries []protocol.Entry) {
 	for _, e := range entries {
-		h.log = append(h.log, task.Hint{
+		h.log = append(h.log, protocol.Hint{
 			ID: e.ID, Kind: e.Kind, Owner: e.Owner, RunAt: e.Score.RunAt().UnixMilli(), Version: e.Score.Version(),
 		})
 	}
@@ -342,8 +343,8 @@ func (h *run) heal() {
 	ctx, stop := context.WithCancel(h.t.Context())
 	daemon, err := reconcile.New(reconcile.Config{
 		Interval: 10 * time.Millisecond, Lookahead: time.Minute, Grace: 10 * time.Millisecond,
-		Layout: func(context.Context) (task.Layout, error) {
-			return task.Layout{Shards: protocolShards, ShardsEver: protocolShards}, nil
+		Layout: func(context.Context) (protocol.Layout, error) {
+			return protocol.Layout{Shards: protocolShards, ShardsEver: protocolShards}, nil
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	}, h.store, h.index, silence{})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/duetime/duetime/internal/dispatch"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -24,7 +25,7 @@ import (
 // scene is the world of one script. Its processes are run by hand: dispatchers and daemons pass by pass, the worker batch by
 // batch. Tasks are called by their names in the script, and times are told since its start.
 type scene struct {
-	*protocol
+	*system
 	base time.Time
 	log  *stream.Kafka
 
@@ -37,7 +38,7 @@ type scene struct {
 	leaders map[string][]pass
 	daemons map[string]map[string]pass
 	workers map[string]*process
-	read    []task.Hint // by the worker, last
+	read    []protocol.Hint // by the worker, last
 
 	progress bool // of the leader's term, since its pass began
 
@@ -57,7 +58,7 @@ type pass = func(context.Context) (loop.Result, error)
 
 func newScene(t *testing.T, memory *worldtest.MemoryRedis, shards int) *scene {
 	s := &scene{
-		protocol: newProtocol(t, onSQLite(t), memory, shards), base: time.Now(),
+		system: newSystem(t, onSQLite(t), memory, shards), base: time.Now(),
 		names: map[task.ID]string{}, ids: map[string]task.ID{}, versions: map[string]task.Task{}, scripted: map[string]string{},
 		leaders: map[string][]pass{}, daemons: map[string]map[string]pass{}, workers: map[string]*process{},
 		armed: map[string][]string{}, calls: map[string]int{}, valves: map[string]string{}, muted: make(chan struct{}),
@@ -91,7 +92,7 @@ func elect(s *scene, words []string) {
 	lead, _ := time.ParseDuration(named["lead"])
 	d, err := dispatch.New(dispatch.Config{
 		Now: time.Now, Logger: slog.New(teller{s}), Limit: limit, Lead: lead,
-		Layout: func(context.Context) (task.Layout, error) { return s.layout(), nil },
+		Layout: func(context.Context) (protocol.Layout, error) { return s.layout(), nil },
 	}, wiredIndex{s.index, s}, wiredStream{s.log, s})
 	pipelinetest.Must(s.t, err)
 	s.leaders[plain[0]] = d.Passes(s.newEpoch(), term{s}, s.shards)
@@ -101,7 +102,7 @@ func elect(s *scene, words []string) {
 func appoint(s *scene, words []string) {
 	r, err := reconcile.New(reconcile.Config{
 		Lookahead: time.Minute, Logger: slog.New(teller{s}),
-		Layout: func(context.Context) (task.Layout, error) { return s.layout(), nil },
+		Layout: func(context.Context) (protocol.Layout, error) { return s.layout(), nil },
 	}, wiredStore{s.store, s, &process{}}, wiredIndex{s.index, s}, wiredStream{s.log, s})
 	pipelinetest.Must(s.t, err)
 	epoch, err := s.store.Take(s.t.Context(), "daemon")
@@ -109,8 +110,8 @@ func appoint(s *scene, words []string) {
 	s.daemons[words[0]] = r.Passes(epoch, term{s})
 }
 
-func (s *scene) layout() task.Layout {
-	return task.Layout{Shards: s.shards, ShardsEver: s.shards}
+func (s *scene) layout() protocol.Layout {
+	return protocol.Layout{Shards: s.shards, ShardsEver: s.shards}
 }
 
 // term tells when a leader is fenced.

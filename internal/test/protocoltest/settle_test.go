@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	engine "github.com/duetime/duetime/internal/worker"
@@ -65,7 +66,7 @@ func (s *scene) newWorker(cfg engine.Config, p *process) *engine.Worker {
 // grave takes dead letters, and tells.
 type grave struct{ s *scene }
 
-func (g grave) Bury(_ context.Context, letters []task.DeadLetter) error {
+func (g grave) Bury(_ context.Context, letters []protocol.DeadLetter) error {
 	for _, l := range letters {
 		g.s.say("buried %s: %s", g.s.names[l.ID], l.Error)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/inside"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -160,9 +161,9 @@ func flush(s *scene, _ []string) { s.memory.FlushAll() }
 
 // junk <owner> [due] adds a member that can't be read to the owner's set, or to the due set of the owner's shard.
 func junk(s *scene, words []string) {
-	key := fmt.Sprintf("protocol:{%d}:owner:%s", task.Shard(words[0], s.shards), words[0])
+	key := fmt.Sprintf("protocol:{%d}:owner:%s", protocol.Shard(words[0], s.shards), words[0])
 	if len(words) > 1 {
-		key = fmt.Sprintf("protocol:{%d}:due", task.Shard(words[0], s.shards))
+		key = fmt.Sprintf("protocol:{%d}:due", protocol.Shard(words[0], s.shards))
 	}
 	_, err := s.memory.ZAdd(key, 1, fmt.Sprintf("junk%d", len(words)))
 	pipelinetest.Must(s.t, err)
@@ -173,7 +174,7 @@ func ghost(s *scene, words []string) {
 	spec := s.nextSpec(func() task.Spec { return meal.New("ann", words[0], task.At(s.moment(words[1]))) })
 	row, err := spec.Resolve(time.Now())
 	pipelinetest.Must(s.t, err)
-	row.Shard = task.Shard(row.Owner, s.shards)
+	row.Shard = protocol.Shard(row.Owner, s.shards)
 	s.name(words[0], row.ID)
 	s.versions[words[0]+" "] = row
 	pipelinetest.Must(s.t, s.index.Put(s.t.Context(), []task.Task{row}))
@@ -264,7 +265,7 @@ func passOnce(s *scene, words []string) {
 }
 
 // take reads all unread hints of a queue, and commits them.
-func (s *scene) take(queue string) (hints []task.Hint) {
+func (s *scene) take(queue string) (hints []protocol.Hint) {
 	ctx, stop := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -291,9 +292,9 @@ func (s *scene) take(queue string) (hints []task.Hint) {
 	return hints
 }
 
-func (s *scene) takeAll() []task.Hint {
+func (s *scene) takeAll() []protocol.Hint {
 	hints := append(s.take("default"), s.take("bad")...)
-	slices.SortStableFunc(hints, func(a, b task.Hint) int { return a.ID.Compare(b.ID) })
+	slices.SortStableFunc(hints, func(a, b protocol.Hint) int { return a.ID.Compare(b.ID) })
 	return hints
 }
 
@@ -310,7 +311,7 @@ func compensate(s *scene, words []string) {
 	for _, w := range words {
 		ids = append(ids, s.ids[w])
 	}
-	pipelinetest.Must(s.t, s.log.Compensate(s.t.Context(), task.Compensation{IDs: ids}))
+	pipelinetest.Must(s.t, s.log.Compensate(s.t.Context(), protocol.Compensation{IDs: ids}))
 }
 
 // during <call>[#n] <verb> ... runs a verb within the next such call.

@@ -13,8 +13,10 @@ import (
 
 	"github.com/duetime/duetime/internal/broker"
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -33,7 +35,7 @@ func (w wiredStore) Begin(ctx context.Context) (*sqlx.Tx, error) {
 	return w.Store.Begin(ctx)
 }
 
-func (w wiredStore) Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error {
+func (w wiredStore) Write(ctx context.Context, q sqlx.ExtContext, changes []transition.Change) error {
 	defer w.s.called("write")
 	return w.Store.Write(ctx, q, changes)
 }
@@ -79,7 +81,7 @@ type wiredIndex struct {
 	s *scene
 }
 
-func (w wiredIndex) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
+func (w wiredIndex) Standings(ctx context.Context, tasks []task.Task) ([]protocol.Standing, error) {
 	defer w.s.called("standings")
 	return w.Index.Standings(ctx, tasks)
 }
@@ -99,7 +101,7 @@ func (w wiredStream) Backlog(ctx context.Context, queue string) (stream.Backlog,
 	return w.Kafka.Backlog(ctx, queue)
 }
 
-func (w wiredStream) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
+func (w wiredStream) Publish(ctx context.Context, entries []protocol.Entry, epoch int64) []error {
 	w.s.called("publish")
 	errs := make([]error, len(entries))
 	for i, e := range entries {
@@ -116,7 +118,7 @@ func (w wiredStream) Publish(ctx context.Context, entries []task.Entry, epoch in
 	return errs
 }
 
-func (w wiredStream) Compensate(ctx context.Context, c task.Compensation) error {
+func (w wiredStream) Compensate(ctx context.Context, c protocol.Compensation) error {
 	if err := w.s.valve(ctx, "compensations"); err != nil {
 		return err
 	}

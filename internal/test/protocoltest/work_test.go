@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	engine "github.com/duetime/duetime/internal/worker"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // process is one that runs a worker, with all its goroutines.
@@ -67,5 +67,5 @@ func crash(s *scene, words []string) {
 func unread(s *scene, words []string) {
 	b, err := s.log.Backlog(s.t.Context(), "default")
 	pipelinetest.Must(s.t, err)
-	s.say("%v", !b.Clear(task.RouteKey(words[0], 0)))
+	s.say("%v", !b.Clear(protocol.RouteKey(words[0], 0)))
 }

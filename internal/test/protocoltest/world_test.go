@@ -11,13 +11,13 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/migrations"
-	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
 
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // protocol is the real SQL, the real Lua and the real settling of the worker, with the wires between them in the test's
 // hands: what was claimed, what is in the log, what was never put.
-type protocol struct {
+type system struct {
 	t      *testing.T
 	shards int
 	store  *store.Store
@@ -52,8 +52,8 @@ func onMySQL(t *testing.T) *store.Store {
 	return s
 }
 
-func newProtocol(t *testing.T, s *store.Store, memory *worldtest.MemoryRedis, shards int) *protocol {
-	p := &protocol{t: t, shards: shards, store: s, memory: memory}
+func newSystem(t *testing.T, s *store.Store, memory *worldtest.MemoryRedis, shards int) *system {
+	p := &system{t: t, shards: shards, store: s, memory: memory}
 	t.Cleanup(func() { pipelinetest.Must(t, p.store.Close()) })
 	pipelinetest.Must(t, p.store.Migrate(t.Context(), migrations.Files, "protocol", shards))
 	_, err := p.store.DB().ExecContext(t.Context(), `CREATE TABLE effects (
@@ -66,7 +66,7 @@ func newProtocol(t *testing.T, s *store.Store, memory *worldtest.MemoryRedis, sh
 }
 
 // restartWorker forgets all that a worker remembers.
-func (p *protocol) restartWorker() {
+func (p *system) restartWorker() {
 	mux := worker.NewMux()
 	worker.Handle(mux, bell, func(ctx context.Context, tx *worker.Tx, t worker.Task[int]) error {
 		now, err := tx.Now(ctx)
@@ -83,23 +83,23 @@ func (p *protocol) restartWorker() {
 }
 
 // entries gives those of the due set and those of the owners' sets.
-func (p *protocol) entries(shard int) [2][]task.Entry {
-	due, _, err := p.index.ScanDue(p.t.Context(), shard, task.ScanCursor{}, 1000)
+func (p *system) entries(shard int) [2][]protocol.Entry {
+	due, _, err := p.index.ScanDue(p.t.Context(), shard, protocol.ScanCursor{}, 1000)
 	pipelinetest.Must(p.t, err)
-	owned, _, err := p.index.ScanOwners(p.t.Context(), shard, task.ScanCursor{}, 1000)
+	owned, _, err := p.index.ScanOwners(p.t.Context(), shard, protocol.ScanCursor{}, 1000)
 	pipelinetest.Must(p.t, err)
-	return [2][]task.Entry{due, owned}
+	return [2][]protocol.Entry{due, owned}
 }
 
 // nobody takes dead letters.
 type nobody struct{}
 
-func (nobody) Bury(context.Context, []task.DeadLetter) error { return nil }
+func (nobody) Bury(context.Context, []protocol.DeadLetter) error { return nil }
 
 // silence is a stream on which the daemon hears nothing and every hint was read.
 type silence struct{}
 
-func (silence) Compensations(ctx context.Context, _ func(context.Context, []task.Compensation) error) error {
+func (silence) Compensations(ctx context.Context, _ func(context.Context, []protocol.Compensation) error) error {
 	<-ctx.Done()
 	return nil
 }

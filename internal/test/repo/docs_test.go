@@ -17,6 +17,7 @@ import (
 
 	"github.com/duetime/duetime"
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/deliver"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -63,9 +64,9 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{architecture, fmt.Sprintf("waits for its put for at most %s, and %s again for each %d tasks", wait, wait, put.number("tasksPerWait"))},
 		{architecture, fmt.Sprintf("Where %s tasks wait to be put, callers in bulk first wait for room, for at most %s, and %s again for each %d tasks",
 			grouped(queue.number("maxQueuedTasks")), wait, wait, queue.number("tasksPerRoomWait"))},
-		{architecture, fmt.Sprintf("within the lead (%s to thrice that; of a crowd, within %s)", spelt(cfg.Event.Lead), spelt(task.MaxLead))},
+		{architecture, fmt.Sprintf("within the lead (%s to thrice that; of a crowd, within %s)", spelt(cfg.Event.Lead), spelt(protocol.MaxLead))},
 		{architecture, fmt.Sprintf("A hint published up to %s early", spelt(3*cfg.Event.Lead))},
-		{architecture, fmt.Sprintf("Where many are due within %s, their hints leave as early, up to %s:", spelt(task.MaxLead),
+		{architecture, fmt.Sprintf("Where many are due within %s, their hints leave as early, up to %s:", spelt(protocol.MaxLead),
 			grouped(source{t, "internal/dispatch/crowd.go"}.number("maxAheadHints")))},
 		{architecture, fmt.Sprintf("the session's lock wait (%s)", source{t, "internal/store/open.go"}.span(`cmp\.Or\(o\.LockWait, (.+?)\)`))},
 		{architecture, fmt.Sprintf("with the default of worker.late (%s)", spelt(cfg.Worker.Late))},
@@ -81,7 +82,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 			source{t, "internal/reconcile/rehome.go"}.number("rehomeSmall"))},
 		{operating, fmt.Sprintf("somebody had locked for %s",
 			source{t, "internal/reconcile/operations.go"}.span(`operationWait\s+= (.+?)\s+//`))},
-		{configPage, fmt.Sprintf("up to %s where many are due at once", task.MaxLead)},
+		{configPage, fmt.Sprintf("up to %s where many are due at once", protocol.MaxLead)},
 		{configPage, fmt.Sprintf("A password has %d characters or more", minPassword)},
 		{consolePage, fmt.Sprintf("the password of %d characters or more", minPassword)},
 		{consolePage, fmt.Sprintf("At most %d sign-ins wait, %d of one address or IPv6 subnet", passwords.number("maxSignIns"),

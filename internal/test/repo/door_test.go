@@ -27,7 +27,7 @@ func TestOneDoor(t *testing.T) {
 			[]string{"internal/ledger/transact.go", "pkg/schedule/join.go"}, // that one is the caller's own
 		},
 		"an exported method that writes transitions": {
-			regexp.MustCompile(`\nfunc \([^)]*\) [A-Z][^\n]*\btask\.Change\b`),
+			regexp.MustCompile(`\nfunc \([^)]*\) [A-Z][^\n]*\btransition\.Change\b`),
 			[]string{"internal/store"},
 			"",
 			[]string{"internal/store/autocommit.go", "internal/store/write.go"},

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -25,15 +26,15 @@ func (Nowhere) Put(context.Context, []task.Task) error { return nil }
 func (Nowhere) Offer([]task.Task) {}
 
 // OwnerPage answers as an index that has lost its memory.
-func (Nowhere) OwnerPage(context.Context, int, string, string, string, int) ([]task.Entry, string, string, error) {
+func (Nowhere) OwnerPage(context.Context, int, string, string, string, int) ([]protocol.Entry, string, string, error) {
 	return nil, "", "", nil
 }
 
 // Compensate forgets the request.
-func (Nowhere) Compensate(context.Context, task.Compensation) error { return nil }
+func (Nowhere) Compensate(context.Context, protocol.Compensation) error { return nil }
 
 // Bury forgets the letters.
-func (Nowhere) Bury(context.Context, []task.DeadLetter) error { return nil }
+func (Nowhere) Bury(context.Context, []protocol.DeadLetter) error { return nil }
 
 // Recorder is an index that remembers what is put, and has no memory for lists.
 type Recorder struct {
@@ -88,7 +89,7 @@ func OpenIndex(t testing.TB, cfg index.Config) (*index.Index, *redis.Client) {
 
 // Acknowledge removes claimed entries from a shard's due set, as the next claim does, and returns the newer epoch that fences
 // the caller, 0 if none.
-func Acknowledge(ctx context.Context, x *index.Index, shard int, epoch int64, entries []task.Entry) (int64, error) {
+func Acknowledge(ctx context.Context, x *index.Index, shard int, epoch int64, entries []protocol.Entry) (int64, error) {
 	if len(entries) == 0 {
 		return 0, nil
 	}
@@ -98,7 +99,7 @@ func Acknowledge(ctx context.Context, x *index.Index, shard int, epoch int64, en
 
 // OwnerEntries lists all of an owner's pending tasks by their run time. whole is false from a loss of the shard's memory to the
 // end of its rebuild: then tasks may be missing.
-func OwnerEntries(ctx context.Context, x *index.Index, shard int, owner string) (entries []task.Entry, whole bool, err error) {
+func OwnerEntries(ctx context.Context, x *index.Index, shard int, owner string) (entries []protocol.Entry, whole bool, err error) {
 	place, whole := "", true
 	for first := ""; ; {
 		page, next, generation, err := x.OwnerPage(ctx, shard, owner, "", place, 1000)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -48,8 +49,8 @@ type adapter struct {
 	store   *store.Store // of workers
 	client  *schedule.Client
 	worker  *engine.Worker
-	looks   map[string]task.Cursor // by queue: where the next look goes on
-	request request                // the present one
+	looks   map[string]protocol.Cursor // by queue: where the next look goes on
+	request request                    // the present one
 }
 
 func main() {
@@ -64,7 +65,7 @@ func run(args []string) error {
 		return errors.New("want HOST PORT SCHEMA")
 	}
 	dsn := "root@tcp(" + net.JoinHostPort(args[0], args[1]) + ")/" + args[2]
-	a := &adapter{lines: bufio.NewScanner(os.Stdin), out: json.NewEncoder(os.Stdout), looks: map[string]task.Cursor{}}
+	a := &adapter{lines: bufio.NewScanner(os.Stdin), out: json.NewEncoder(os.Stdout), looks: map[string]protocol.Cursor{}}
 	if err := a.open(dsn); err != nil {
 		return err
 	}
@@ -185,8 +186,8 @@ func (a *adapter) settle(ctx context.Context) (string, error) {
 		return "missing", err
 	}
 	row := rows[0]
-	outcomes, err := a.worker.Pass(ctx, []task.Hint{{
-		ID: row.ID, Kind: row.Kind, Owner: row.Owner, RunAt: row.RunAt.UnixMilli(), Version: task.WindowedVersion(row.Version),
+	outcomes, err := a.worker.Pass(ctx, []protocol.Hint{{
+		ID: row.ID, Kind: row.Kind, Owner: row.Owner, RunAt: row.RunAt.UnixMilli(), Version: protocol.WindowedVersion(row.Version),
 	}})
 	if err != nil {
 		return "", err
@@ -232,7 +233,7 @@ func (a *adapter) look(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rows, next, err := a.store.Look(ctx, task.Look{
+	rows, next, err := a.store.Look(ctx, protocol.Look{
 		Queue: queue, Kinds: []string{kindName}, To: now.Add(time.Millisecond), After: a.looks[queue], Limit: maxExamined,
 	})
 	if err != nil {
@@ -266,11 +267,11 @@ func (a *adapter) stop(point string) error {
 // nowhere is an index and a stream that keep nothing: the contract is about rows.
 type nowhere struct{}
 
-func (nowhere) Put(context.Context, []task.Task) error              { return nil }
-func (nowhere) Offer([]task.Task)                                   {}
-func (nowhere) Compensate(context.Context, task.Compensation) error { return nil }
-func (nowhere) Bury(context.Context, []task.DeadLetter) error       { return nil }
+func (nowhere) Put(context.Context, []task.Task) error                  { return nil }
+func (nowhere) Offer([]task.Task)                                       {}
+func (nowhere) Compensate(context.Context, protocol.Compensation) error { return nil }
+func (nowhere) Bury(context.Context, []protocol.DeadLetter) error       { return nil }
 
-func (nowhere) OwnerPage(context.Context, int, string, string, string, int) ([]task.Entry, string, string, error) {
+func (nowhere) OwnerPage(context.Context, int, string, string, string, int) ([]protocol.Entry, string, string, error) {
 	return nil, "", "", nil
 }

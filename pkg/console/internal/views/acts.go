@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // An act is a line of the history that an operator caused. Its actor has an @, as ann@host or service@host. Among millions of
@@ -18,7 +18,7 @@ import (
 
 // Act is a line of the history with its place.
 type Act struct {
-	task.Event
+	protocol.Event
 
 	Seq int64 // number of the line
 }
@@ -93,7 +93,7 @@ func (v Views) Acts(ctx context.Context, q ActQuery) ([]Act, error) {
 	}
 	acts := make([]Act, len(rows))
 	for i, r := range rows {
-		acts[i] = Act{task.Event{At: time.UnixMilli(r.At).UTC(), Name: r.Event, Actor: r.Actor, Detail: r.Detail}, r.Seq}
+		acts[i] = Act{protocol.Event{At: time.UnixMilli(r.At).UTC(), Name: r.Event, Actor: r.Actor, Detail: r.Detail}, r.Seq}
 		copy(acts[i].Task[:], r.Task)
 	}
 	return acts, nil

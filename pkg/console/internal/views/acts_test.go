@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -22,10 +23,10 @@ func acts(t *testing.T, v Views) {
 		"ann@host", "service", "bob@host", "worker", "worker 0192f0c1",
 		"ann@host", "service@pod", "worker 0192f0c2", "workers@host", "",
 	}
-	var lines, want []task.Event
+	var lines, want []protocol.Event
 	for i := range 40 {
 		at := t0.Add(time.Duration(i/8) * time.Second)
-		e := task.Event{At: at, Name: task.EventMoved, Actor: actors[i%10], Detail: fmt.Sprint(i)}
+		e := protocol.Event{At: at, Name: protocol.EventMoved, Actor: actors[i%10], Detail: fmt.Sprint(i)}
 		if i%3 > 0 {
 			e.Task = task.NewID()
 		}
@@ -41,18 +42,18 @@ func acts(t *testing.T, v Views) {
 	if d := cmp.Diff([]string{"ann@host", "bob@host", "service@pod", "workers@host"}, operators); d != "" || longer {
 		t.Errorf("operators, longer %v (-want +got):\n%s", longer, d)
 	}
-	but := func(unwanted func(e task.Event) bool) []task.Event {
+	but := func(unwanted func(e protocol.Event) bool) []protocol.Event {
 		return slices.DeleteFunc(slices.Clone(want), unwanted)
 	}
 	from, to := t0.Add(time.Second), t0.Add(3*time.Second)
 	for name, c := range map[string]struct {
 		q    ActQuery
-		want []task.Event
+		want []protocol.Event
 	}{
 		"all":    {ActQuery{Actors: operators}, want},
-		"of one": {ActQuery{Actors: operators[:1]}, but(func(e task.Event) bool { return e.Actor != "ann@host" })},
-		"from":   {ActQuery{Actors: operators, From: from}, but(func(e task.Event) bool { return e.At.Before(from) })},
-		"to":     {ActQuery{Actors: operators, To: to}, but(func(e task.Event) bool { return !e.At.Before(to) })},
+		"of one": {ActQuery{Actors: operators[:1]}, but(func(e protocol.Event) bool { return e.Actor != "ann@host" })},
+		"from":   {ActQuery{Actors: operators, From: from}, but(func(e protocol.Event) bool { return e.At.Before(from) })},
+		"to":     {ActQuery{Actors: operators, To: to}, but(func(e protocol.Event) bool { return !e.At.Before(to) })},
 		"none":   {ActQuery{}, nil},
 	} {
 		for _, size := range []int{1, 3, 100} {
@@ -65,7 +66,7 @@ func acts(t *testing.T, v Views) {
 }
 
 // actPages reads all pages.
-func actPages(t *testing.T, v Views, q ActQuery) (all []task.Event) {
+func actPages(t *testing.T, v Views, q ActQuery) (all []protocol.Event) {
 	t.Helper()
 	for {
 		page := value[[]Act](t)(v.Acts(t.Context(), q))
@@ -80,9 +81,9 @@ func actPages(t *testing.T, v Views, q ActQuery) (all []task.Event) {
 }
 
 func manyOperators(t *testing.T, v Views) {
-	var lines []task.Event
+	var lines []protocol.Event
 	for i := range 201 {
-		lines = append(lines, task.Event{At: t0, Name: task.EventMoved, Actor: fmt.Sprintf("service@pod-%03d", i)})
+		lines = append(lines, protocol.Event{At: t0, Name: protocol.EventMoved, Actor: fmt.Sprintf("service@pod-%03d", i)})
 	}
 	pipelinetest.Must(t, v.Store.Record(t.Context(), nil, lines))
 	operators, longer, err := v.Operators(t.Context())
@@ -94,7 +95,7 @@ func manyOperators(t *testing.T, v Views) {
 	}
 	lines = nil
 	for i := range 1001 {
-		lines = append(lines, task.Event{At: t0, Name: task.EventMoved, Actor: fmt.Sprintf("player %04d", i)})
+		lines = append(lines, protocol.Event{At: t0, Name: protocol.EventMoved, Actor: fmt.Sprintf("player %04d", i)})
 	}
 	pipelinetest.Must(t, v.Store.Record(t.Context(), nil, lines))
 	if operators, longer, err = v.Operators(t.Context()); len(operators) > 0 || !longer || err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -88,14 +89,14 @@ func writeLarge(b *testing.B, v Views, rows int, now time.Time) {
 	})
 	write(b, v, crowd, func(int) task.Task { return g.pending(now.Add(crowdAway)) })
 	write(b, v, crowd, func(i int) task.Task { return g.done(now.Add(-crowdAway), time.Duration(i)*time.Second/50_000) })
-	lines := make([]task.Event, 1000)
+	lines := make([]protocol.Event, 1000)
 	for i := 0; i < rows; i += len(lines) {
 		for k := range lines {
-			at, actor := now.Add(-time.Duration(rows-i-k)*time.Second/10), task.ActorService
+			at, actor := now.Add(-time.Duration(rows-i-k)*time.Second/10), protocol.ActorService
 			if k%500 == 0 {
 				actor = "ann@host"
 			}
-			lines[k] = task.Event{At: at, Task: g.id(), Name: task.EventMoved, Actor: actor}
+			lines[k] = protocol.Event{At: at, Task: g.id(), Name: protocol.EventMoved, Actor: actor}
 		}
 		pipelinetest.Must(b, v.Store.Record(b.Context(), nil, lines))
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
@@ -214,10 +215,10 @@ func TestViewPlans(t *testing.T) {
 		}
 		return row
 	})
-	var lines []task.Event
+	var lines []protocol.Event
 	for i := range 3000 {
-		lines = append(lines, task.Event{
-			At: t0.Add(time.Duration(i) * time.Second), Task: task.NewID(), Name: task.EventMoved,
+		lines = append(lines, protocol.Event{
+			At: t0.Add(time.Duration(i) * time.Second), Task: task.NewID(), Name: protocol.EventMoved,
 			Actor: []string{"service", "worker", "ann@host", "bob@host"}[min(3, i%10)],
 		})
 	}

@@ -1,4 +1,4 @@
-package task_test
+package transition_test
 
 import (
 	"encoding/base64"
@@ -9,13 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // operators are what an operator may do with a dead task.
 var operators = map[string]func(task.Task, time.Time) (task.Task, error){
-	"retry":   task.Task.Retry,
-	"dismiss": task.Task.Dismiss,
+	"retry":   transition.Retry,
+	"dismiss": transition.Dismiss,
 }
 
 // resting is the key of a dead task.
@@ -37,12 +38,12 @@ func TestDeadTaskIsRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			row := pending(t, time.Hour, c.opt)
-			dead := row.Fail(errBoom, 0, now).Fail(errBoom, 0, now).Fail(errBoom, 0, now)
+			dead := transition.Fail(transition.Fail(transition.Fail(row, errBoom, 0, now), errBoom, 0, now), errBoom, 0, now)
 			if len(dead.DedupKey) > 160 {
 				t.Errorf("key of %d bytes", len(dead.DedupKey))
 			}
 			later := now.Add(time.Minute)
-			got, err := dead.Retry(later)
+			got, err := transition.Retry(dead, later)
 			want := row
 			want.DueAt, want.RunAt, want.UpdatedAt, want.Version = later, later, later, 5
 			want.LastError, want.DedupKey = "boom", c.want
@@ -55,9 +56,9 @@ func TestDeadTaskIsRetried(t *testing.T) {
 
 func TestDeadTaskIsDismissed(t *testing.T) {
 	t.Parallel()
-	dead := pending(t, time.Hour, task.Key("k")).Discard(errBoom, now)
+	dead := transition.Discard(pending(t, time.Hour, task.Key("k")), errBoom, now)
 	later := now.Add(time.Minute)
-	got, err := dead.Dismiss(later)
+	got, err := transition.Dismiss(dead, later)
 	want := dead
 	want.State, want.FinishedAt, want.UpdatedAt, want.Version, want.DedupKey = task.Cancelled, later, later, 3, ""
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -68,9 +69,9 @@ func TestDeadTaskIsDismissed(t *testing.T) {
 func TestOnlyDeadTasksAreOperatedOn(t *testing.T) {
 	t.Parallel()
 	row := pending(t, time.Hour)
-	cancelled, _ := row.Cancel(now)
+	cancelled, _ := transition.Cancel(row, now)
 	for want, r := range map[error]task.Task{
-		task.ErrNotDead: row, task.ErrAlreadyDone: row.Finish(now), task.ErrAlreadyCancelled: cancelled,
+		task.ErrNotDead: row, task.ErrAlreadyDone: transition.Finish(row, now), task.ErrAlreadyCancelled: cancelled,
 	} {
 		for name, operate := range operators {
 			got, err := operate(r, now)
@@ -85,8 +86,8 @@ func TestCatchUpWindow(t *testing.T) {
 	t.Parallel()
 	const window = time.Minute
 	row := pending(t, 0)
-	failed, snoozed := row.Fail(errBoom, time.Second, now), row.Rearm(time.Second, now)
-	moved, err := row.Move(now.Add(time.Hour), now)
+	failed, snoozed := transition.Fail(row, errBoom, time.Second, now), transition.Rearm(row, time.Second, now)
+	moved, err := transition.Move(row, now.Add(time.Hour), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,12 +105,12 @@ func TestCatchUpWindow(t *testing.T) {
 		{"after a snooze", snoozed, window, time.Hour, false},
 		{"moved", moved, window, time.Hour, false},
 	} {
-		late, skip := c.row.Late(c.window, now.Add(c.late))
+		late, skip := transition.Late(c.row, c.window, now.Add(c.late))
 		if skip != c.want {
 			t.Errorf("%s: %v late, skipped is %v, want %v", c.name, late, skip, c.want)
 		}
 	}
-	got := row.Skip(time.Hour, window, now)
+	got := transition.Skip(row, time.Hour, window, now)
 	if got.State != task.Cancelled || got.Version != 2 || got.FinishedAt.IsZero() || !strings.HasPrefix(got.LastError, "skipped: 1h0m0s late") {
 		t.Errorf("skipped: %+v", got)
 	}

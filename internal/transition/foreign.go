@@ -1,4 +1,4 @@
-package task
+package transition
 
 import (
 	"errors"
@@ -6,6 +6,10 @@ import (
 	"math"
 	"time"
 	"unicode/utf8"
+
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/rowform"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // What becomes of rows that other programs insert past our limits: they fire, or end dead with a reason.
@@ -15,11 +19,11 @@ const maxStoredKey = 160
 
 // Impossible says why no worker can ever run the task; nil if one may. Only a row that another program inserted can be so: it
 // is to end dead, where it is listed with the reason, instead of waiting for ever.
-func (t Task) Impossible() error {
-	if err := checkKind(t.Kind); err != nil {
+func Impossible(t task.Task) error {
+	if err := protocol.CheckKind(t.Kind); err != nil {
 		return fmt.Errorf("no worker can handle kind %q: %w", t.Kind, err)
 	}
-	if t.DueAt.UnixMilli() > maxUnixMs || t.RunAt.UnixMilli() > maxUnixMs {
+	if t.DueAt.UnixMilli() > rowform.MaxUnixMs || t.RunAt.UnixMilli() > rowform.MaxUnixMs {
 		return errors.New("due_at and run_at must be Unix milliseconds before September 2039")
 	}
 	return nil
@@ -27,16 +31,16 @@ func (t Task) Impossible() error {
 
 // Promised is the transition of a task whose next try stands before its due time, as only another program writes it: it waits
 // for its due time.
-func (t Task) Promised(now time.Time) Task {
-	if t.State != Pending || !t.RunAt.Before(t.DueAt) {
+func Promised(t task.Task, now time.Time) task.Task {
+	if t.State != task.Pending || !t.RunAt.Before(t.DueAt) {
 		return t
 	}
 	t.RunAt = t.DueAt
-	return t.next(now)
+	return next(t, now)
 }
 
 // Sane returns the row with its counters as the transitions can take them.
-func (t Task) Sane() Task {
+func Sane(t task.Task) task.Task {
 	t.Attempt = min(max(t.Attempt, 0), math.MaxInt32-1) // the next one must fit as well
 	t.MaxAttempts = max(t.MaxAttempts, 1)
 	return t

@@ -1,8 +1,10 @@
-package task
+package protocol
 
 import (
 	"errors"
 	"time"
+
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // ErrLayoutChanged says that the layout is no longer as it was read: another change has begun or ended, or has been paused.
@@ -49,8 +51,8 @@ func (l Layout) Standing(owner string) []int {
 
 // Misplaced reports whether a row that still needs its place in the index is indexed in another shard than its owner's place:
 // pending rows are, and dead rows, which may be retried.
-func (l Layout) Misplaced(t Task) bool {
-	return (t.State == Pending || t.State == Dead) && t.Shard != l.Place(t.Owner)
+func (l Layout) Misplaced(t task.Task) bool {
+	return (t.State == task.Pending || t.State == task.Dead) && t.Shard != l.Place(t.Owner)
 }
 
 // MovingShare returns the part of all owners whose place the change moves, from 0 to 1: half of them if the number doubles.
@@ -93,7 +95,7 @@ func (l Layout) Polled() int { return l.ShardsEver }
 
 // ShardOf returns the shard in which a row is indexed: its own, or its owner's place if no process polls the row's own, as when a
 // service in another language wrote a wrong number.
-func (l Layout) ShardOf(t Task) int {
+func (l Layout) ShardOf(t task.Task) int {
 	if t.Shard >= 0 && t.Shard < l.Polled() {
 		return t.Shard
 	}

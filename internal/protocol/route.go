@@ -1,10 +1,13 @@
-package task
+package protocol
 
 import (
 	"fmt"
 	"hash/crc32"
 	"strconv"
 	"time"
+
+	"github.com/duetime/duetime/internal/rowform"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // Which partition a hint goes to. The hints of an owner share one, so that one worker at a time has the owner's tasks. But a
@@ -18,11 +21,11 @@ const movingOn = 787
 // routeSeparator parts the owner from the version in a key; no owner of ours has it.
 const routeSeparator = "\x1f"
 
-// onTheMove is the first moment from t on that has movingOn.
-func onTheMove(t time.Time) time.Time {
+// OnTheMove is the first moment from t on that has movingOn.
+func OnTheMove(t time.Time) time.Time {
 	ms := t.UnixMilli()
 	ms += (movingOn - ms%1000 + 1000) % 1000
-	if ms > maxUnixMs {
+	if ms > rowform.MaxUnixMs {
 		return t
 	}
 	return time.UnixMilli(ms).UTC()
@@ -55,7 +58,7 @@ func SplitRoute(key []byte) (owner []byte, on int) {
 // HintOwner is the owner as a hint carries it: as the row has it, or, for an owner that CheckOwner refuses and another program
 // has written all the same, a short stand-in. The row decides, so that the hint need not name the owner.
 func HintOwner(owner string) string {
-	if CheckOwner(owner) == nil {
+	if task.CheckOwner(owner) == nil {
 		return owner
 	}
 	return fmt.Sprintf("~%08x", crc32.ChecksumIEEE([]byte(owner)))
@@ -63,7 +66,7 @@ func HintOwner(owner string) string {
 
 // HintKind is the kind as a hint carries it: as the row has it, or a stand-in for one that no worker can know.
 func HintKind(kind string) string {
-	if checkKind(kind) == nil {
+	if CheckKind(kind) == nil {
 		return kind
 	}
 	return "~"

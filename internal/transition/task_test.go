@@ -1,4 +1,4 @@
-package task_test
+package transition_test
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -57,25 +59,25 @@ func TestEachTransition(t *testing.T) {
 		want  func(*task.Task) // what differs besides version and updated_at
 	}{
 		"move": {
-			func(r task.Task) task.Task { r, _ = r.Move(now.Add(2*hour), now); return r },
+			func(r task.Task) task.Task { r, _ = transition.Move(r, now.Add(2*hour), now); return r },
 			func(r *task.Task) { r.DueAt, r.RunAt = now.Add(2*hour), now.Add(2*hour) },
 		},
 		"move to the past": {
-			func(r task.Task) task.Task { r, _ = r.Move(now.Add(-hour), now); return r },
+			func(r task.Task) task.Task { r, _ = transition.Move(r, now.Add(-hour), now); return r },
 			func(r *task.Task) { r.DueAt, r.RunAt = now, now },
 		},
 		"shift": {
-			func(r task.Task) task.Task { r, _ = r.Shift(-time.Minute, now); return r },
+			func(r task.Task) task.Task { r, _ = transition.Shift(r, -time.Minute, now); return r },
 			func(r *task.Task) { r.DueAt, r.RunAt = now.Add(59*time.Minute), now.Add(59*time.Minute) },
 		},
 		"shift by less than the row holds": {
-			func(r task.Task) task.Task { r, _ = r.Shift(-1500*time.Microsecond, now); return r },
+			func(r task.Task) task.Task { r, _ = transition.Shift(r, -1500*time.Microsecond, now); return r },
 			func(r *task.Task) { r.DueAt, r.RunAt = now.Add(hour-time.Millisecond), now.Add(hour-time.Millisecond) },
 		},
 		"replace": {
 			func(r task.Task) task.Task {
 				r.Attempt, r.LastError = 2, "boom"
-				r, _ = r.Replace(task.Task{
+				r, _ = transition.Replace(r, task.Task{
 					ID: task.NewID(), Kind: "other", Owner: "bob", Subject: "dog", Queue: "kennels", Shard: 3, MaxAttempts: 9,
 					DueAt: now.Add(2 * hour), RunAt: now.Add(3 * hour), DedupKey: "kother", Payload: []byte("2"),
 					CreatedAt: now.Add(hour), Traceparent: "trace",
@@ -91,57 +93,63 @@ func TestEachTransition(t *testing.T) {
 			func(r task.Task) task.Task {
 				with := r
 				with.DueAt = now.Add(-hour)
-				r, _ = r.Replace(with, now)
+				r, _ = transition.Replace(r, with, now)
 				return r
 			},
 			func(r *task.Task) { r.DueAt, r.RunAt = now, now },
 		},
 		"cancel": {
-			func(r task.Task) task.Task { r, _ = r.Cancel(now); return r },
+			func(r task.Task) task.Task { r, _ = transition.Cancel(r, now); return r },
 			func(r *task.Task) { r.State, r.FinishedAt, r.DedupKey = task.Cancelled, now, "" },
 		},
 		"finish": {
-			func(r task.Task) task.Task { return r.Finish(now) },
+			func(r task.Task) task.Task { return transition.Finish(r, now) },
 			func(r *task.Task) { r.State, r.FinishedAt, r.DedupKey = task.Done, now, "" },
 		},
 		"fail": {
-			func(r task.Task) task.Task { return r.Fail(errBoom, time.Second, now) },
+			func(r task.Task) task.Task { return transition.Fail(r, errBoom, time.Second, now) },
 			func(r *task.Task) { r.Attempt, r.RunAt, r.LastError = 1, now.Add(time.Second), "boom" },
 		},
 		"fail for the last time": {
-			func(r task.Task) task.Task { r.Attempt = 2; return r.Fail(errBoom, time.Second, now) },
+			func(r task.Task) task.Task { r.Attempt = 2; return transition.Fail(r, errBoom, time.Second, now) },
 			func(r *task.Task) {
 				r.Attempt, r.State, r.FinishedAt, r.DedupKey, r.LastError = 3, task.Dead, now, resting(*r, "k"), "boom"
 			},
 		},
 		"charge": {
-			func(r task.Task) task.Task { return r.Charge(now) },
+			func(r task.Task) task.Task { return transition.Charge(r, now) },
 			func(r *task.Task) { r.Attempt = 1 },
 		},
 		"after a charge": {
-			func(r task.Task) task.Task { r.Attempt = 1; return r.AfterCharge(errBoom, time.Second, now) },
+			func(r task.Task) task.Task {
+				r.Attempt = 1
+				return transition.AfterCharge(r, errBoom, time.Second, now)
+			},
 			func(r *task.Task) { r.Attempt, r.RunAt, r.LastError = 1, now.Add(time.Second), "boom" },
 		},
 		"after the last charge": {
-			func(r task.Task) task.Task { r.Attempt = 3; return r.AfterCharge(errBoom, time.Second, now) },
+			func(r task.Task) task.Task {
+				r.Attempt = 3
+				return transition.AfterCharge(r, errBoom, time.Second, now)
+			},
 			func(r *task.Task) {
 				r.Attempt, r.State, r.FinishedAt, r.DedupKey, r.LastError = 3, task.Dead, now, resting(*r, "k"), "boom"
 			},
 		},
 		"rearm": {
-			func(r task.Task) task.Task { return r.Rearm(2500*time.Microsecond, now) },
+			func(r task.Task) task.Task { return transition.Rearm(r, 2500*time.Microsecond, now) },
 			func(r *task.Task) { r.RunAt = now.Add(3 * time.Millisecond) },
 		},
 		"rearm into the past": {
-			func(r task.Task) task.Task { return r.Rearm(-hour, now) },
+			func(r task.Task) task.Task { return transition.Rearm(r, -hour, now) },
 			func(r *task.Task) { r.RunAt = now },
 		},
 		"rearm beyond all limits": {
-			func(r task.Task) task.Task { return r.Rearm(1<<63-1, now) },
+			func(r task.Task) task.Task { return transition.Rearm(r, 1<<63-1, now) },
 			func(r *task.Task) { r.RunAt = now.Add(task.MaxAhead) },
 		},
 		"discard": {
-			func(r task.Task) task.Task { return r.Discard(errBoom, now) },
+			func(r task.Task) task.Task { return transition.Discard(r, errBoom, now) },
 			func(r *task.Task) {
 				r.State, r.FinishedAt, r.DedupKey, r.LastError = task.Dead, now, resting(*r, "k"), "boom"
 			},
@@ -163,7 +171,7 @@ func TestEachTransition(t *testing.T) {
 
 func TestOnceKeyOutlivesTheTask(t *testing.T) {
 	t.Parallel()
-	if got := pending(t, 0, task.Once("k")).Finish(now).DedupKey; got != "ok" {
+	if got := transition.Finish(pending(t, 0, task.Once("k")), now).DedupKey; got != "ok" {
 		t.Errorf("key is %q, want ok", got)
 	}
 }
@@ -171,14 +179,14 @@ func TestOnceKeyOutlivesTheTask(t *testing.T) {
 func TestFinishedAnswers(t *testing.T) {
 	t.Parallel()
 	row := pending(t, time.Hour)
-	cancelled, err := row.Cancel(now)
+	cancelled, err := transition.Cancel(row, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for want, ended := range map[error]task.Task{
-		task.ErrAlreadyDone:      row.Finish(now),
+		task.ErrAlreadyDone:      transition.Finish(row, now),
 		task.ErrAlreadyCancelled: cancelled,
-		task.ErrAlreadyDead:      row.Discard(errBoom, now),
+		task.ErrAlreadyDead:      transition.Discard(row, errBoom, now),
 	} {
 		for name, change := range changes {
 			got, err := change(ended, now)
@@ -197,7 +205,7 @@ func TestReplaceRefusesATimeBeyondTheLimits(t *testing.T) {
 	row := pending(t, time.Hour, task.Key("k"))
 	with := row
 	with.Payload, with.DueAt = []byte("2"), now.Add(task.MaxAhead+time.Hour)
-	got, err := row.Replace(with, now)
+	got, err := transition.Replace(row, with, now)
 	if err == nil || !strings.HasPrefix(err.Error(), "due must lie within") {
 		t.Errorf("error is %v, want one of the field due", err)
 	}
@@ -208,22 +216,28 @@ func TestReplaceRefusesATimeBeyondTheLimits(t *testing.T) {
 
 // changes are what a caller may ask for; they answer with an error where they can't.
 var changes = map[string]func(task.Task, time.Time) (task.Task, error){
-	"move":        func(r task.Task, now time.Time) (task.Task, error) { return r.Move(now.Add(time.Hour), now) },
-	"shift back":  func(r task.Task, now time.Time) (task.Task, error) { return r.Shift(-time.Minute, now) },
-	"shift ahead": func(r task.Task, now time.Time) (task.Task, error) { return r.Shift(time.Minute, now) },
-	"replace":     func(r task.Task, now time.Time) (task.Task, error) { return r.Replace(task.Task{DueAt: r.DueAt}, now) },
-	"cancel":      task.Task.Cancel,
+	"move": func(r task.Task, now time.Time) (task.Task, error) {
+		return transition.Move(r, now.Add(time.Hour), now)
+	},
+	"shift back":  func(r task.Task, now time.Time) (task.Task, error) { return transition.Shift(r, -time.Minute, now) },
+	"shift ahead": func(r task.Task, now time.Time) (task.Task, error) { return transition.Shift(r, time.Minute, now) },
+	"replace": func(r task.Task, now time.Time) (task.Task, error) {
+		return transition.Replace(r, task.Task{DueAt: r.DueAt}, now)
+	},
+	"cancel": transition.Cancel,
 }
 
 // outcomes are what a worker writes.
 var outcomes = map[string]func(task.Task, time.Time) task.Task{
-	"finish":  task.Task.Finish,
-	"charge":  task.Task.Charge,
-	"fail":    func(r task.Task, now time.Time) task.Task { return r.Fail(errBoom, time.Second, now) },
-	"after":   func(r task.Task, now time.Time) task.Task { return r.AfterCharge(errBoom, time.Second, now) },
-	"rearm":   func(r task.Task, now time.Time) task.Task { return r.Rearm(time.Second, now) },
-	"discard": func(r task.Task, now time.Time) task.Task { return r.Discard(errBoom, now) },
-	"skip":    func(r task.Task, now time.Time) task.Task { return r.Skip(2*time.Minute, time.Minute, now) },
+	"finish": transition.Finish,
+	"charge": transition.Charge,
+	"fail":   func(r task.Task, now time.Time) task.Task { return transition.Fail(r, errBoom, time.Second, now) },
+	"after": func(r task.Task, now time.Time) task.Task {
+		return transition.AfterCharge(r, errBoom, time.Second, now)
+	},
+	"rearm":   func(r task.Task, now time.Time) task.Task { return transition.Rearm(r, time.Second, now) },
+	"discard": func(r task.Task, now time.Time) task.Task { return transition.Discard(r, errBoom, now) },
+	"skip":    func(r task.Task, now time.Time) task.Task { return transition.Skip(r, 2*time.Minute, time.Minute, now) },
 }
 
 func TestAnySequenceOfTransitions(t *testing.T) {
@@ -273,20 +287,20 @@ func checkRow(r *rapid.T, row task.Task) {
 	if ended := row.State != task.Pending; ended == row.FinishedAt.IsZero() || row.DedupKey != key {
 		r.Fatalf("%v with finished_at %v and key %q", row.State, row.FinishedAt, row.DedupKey)
 	}
-	if (row.State == task.Pending) == (task.ScoreOf(row) == task.NoScore) {
-		r.Fatalf("%v with score %v", row.State, task.ScoreOf(row))
+	if (row.State == task.Pending) == (protocol.ScoreOf(row) == protocol.NoScore) {
+		r.Fatalf("%v with score %v", row.State, protocol.ScoreOf(row))
 	}
 }
 
 func TestErrorTextIsCutToWholeLetters(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{strings.Repeat("é", 2000), "a" + strings.Repeat("é", 2000), strings.Repeat("x\xff", 3000)} {
-		got := pending(t, 0).Discard(errors.New(text), now).LastError
-		if len(got) > task.MaxError || len(got) < task.MaxError-4 || !utf8.ValidString(got) {
+		got := transition.Discard(pending(t, 0), errors.New(text), now).LastError
+		if len(got) > transition.MaxError || len(got) < transition.MaxError-4 || !utf8.ValidString(got) {
 			t.Errorf("kept %d bytes, valid %v", len(got), utf8.ValidString(got))
 		}
 	}
-	if got := pending(t, 0).Discard(nil, now).LastError; got != "" {
+	if got := transition.Discard(pending(t, 0), nil, now).LastError; got != "" {
 		t.Errorf("no cause gave %q", got)
 	}
 }
@@ -294,19 +308,19 @@ func TestErrorTextIsCutToWholeLetters(t *testing.T) {
 func TestFiredFrom(t *testing.T) {
 	t.Parallel()
 	row := pending(t, time.Hour)
-	if !row.FiredFrom().Equal(row.DueAt) {
-		t.Errorf("fired from %v, want the due time", row.FiredFrom())
+	if !transition.FiredFrom(row).Equal(row.DueAt) {
+		t.Errorf("fired from %v, want the due time", transition.FiredFrom(row))
 	}
 	row.DueAt = now.Add(-time.Hour)
-	if !row.FiredFrom().Equal(now) {
-		t.Errorf("fired from %v, want the time when it was made", row.FiredFrom())
+	if !transition.FiredFrom(row).Equal(now) {
+		t.Errorf("fired from %v, want the time when it was made", transition.FiredFrom(row))
 	}
 }
 
 func TestShardIsSQLs(t *testing.T) {
 	t.Parallel()
 	for owner, want := range map[string]int{"123456789": 0xcbf43926 % 16, "": 0} { // CRC-32's check value
-		if got := task.Shard(owner, 16); got != want {
+		if got := protocol.Shard(owner, 16); got != want {
 			t.Errorf("shard of %q is %d, want %d", owner, got, want)
 		}
 	}

@@ -1,10 +1,13 @@
-package task
+package transition
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // What becomes of a due task whose kind the worker that took it does not know: it waits for one that does.
@@ -32,22 +35,22 @@ const (
 // must not load the pipeline for ever. A row that is old already begins with a short wait, and each wait is at most twice the
 // one before. The time of the next try makes its hint go to another partition than the last one, and
 // so perhaps to a worker that knows the kind: see RouteKey.
-func (t Task) Await(now time.Time) Task {
-	if t.State != Pending {
+func Await(t task.Task, now time.Time) task.Task {
+	if t.State != task.Pending {
 		return t
 	}
 	mark := Unknown
-	if t.Attempt == 0 && (t.RunAt.Equal(t.DueAt) || t.unrun()) {
+	if t.Attempt == 0 && (t.RunAt.Equal(t.DueAt) || unrun(t)) {
 		mark = Unhandled
 	}
 	reason := fmt.Sprintf("%s%q handles kind %q", mark, t.Queue, t.Kind)
 	var before time.Duration
-	if t.Waits() {
+	if Waits(t) {
 		before = t.RunAt.Sub(t.UpdatedAt)
 	}
 	t.LastError = reason
-	t.RunAt = onTheMove(nextTry(now, awaitDelay(now.Sub(t.DueAt), before)))
-	return t.next(now)
+	t.RunAt = protocol.OnTheMove(nextTry(now, awaitDelay(now.Sub(t.DueAt), before)))
+	return next(t, now)
 }
 
 // awaitDelay draws how long a task of this age waits for a worker that knows its kind, after the wait before.
@@ -60,9 +63,9 @@ func awaitDelay(age, before time.Duration) time.Duration {
 }
 
 // unrun reports whether no handler was ever called for the task, though its next try was put off.
-func (t Task) unrun() bool { return strings.HasPrefix(t.LastError, Unhandled) }
+func unrun(t task.Task) bool { return strings.HasPrefix(t.LastError, Unhandled) }
 
 // Waits reports whether the task waits for a worker that knows its kind.
-func (t Task) Waits() bool {
-	return t.State == Pending && (t.unrun() || strings.HasPrefix(t.LastError, Unknown))
+func Waits(t task.Task) bool {
+	return t.State == task.Pending && (unrun(t) || strings.HasPrefix(t.LastError, Unknown))
 }

@@ -1,9 +1,12 @@
-package task
+package protocol
 
 import (
 	"cmp"
 	"strings"
 	"time"
+
+	"github.com/duetime/duetime/internal/rowform"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // VersionWindow is how many versions a score tells apart. A version is newer than another when it is 1 to
@@ -19,13 +22,13 @@ const NoScore Score = -1
 
 // ScoreOf returns the score that the index must hold for the row; NoScore for a task that has ended. A next try that no score
 // can hold, in a row of another program, stands at 1970: a worker is to look at once, and runs the task whose time is long past,
-// or ends the one whose time cannot come (Task.Impossible).
-func ScoreOf(t Task) Score {
-	if t.State != Pending {
+// or ends the one whose time cannot come (transition.Impossible).
+func ScoreOf(t task.Task) Score {
+	if t.State != task.Pending {
 		return NoScore
 	}
 	ms := t.RunAt.UnixMilli()
-	if ms < 0 || ms > maxUnixMs {
+	if ms < 0 || ms > rowform.MaxUnixMs {
 		ms = 0
 	}
 	return Score(float64(ms) + float64(WindowedVersion(t.Version))/VersionWindow)
@@ -49,7 +52,7 @@ func (s Score) Version() int64 {
 type Entry struct {
 	Member  string // as stored; opaque outside internal/index
 	Score   Score
-	ID      ID
+	ID      task.ID
 	Kind    string
 	Queue   string
 	Owner   string
@@ -60,11 +63,11 @@ type Entry struct {
 // SameQueue reports whether the members of two tasks that have the same id name the same queue: a member that does not name
 // its row's queue is left over from before the task was requeued. Members have the default queue's name in the place of an
 // empty one, and a question mark in that of their separator, which rows of other programs may hold.
-func SameQueue(a, b Task) bool {
+func SameQueue(a, b task.Task) bool {
 	return a.Queue == b.Queue || memberQueue(a) == memberQueue(b)
 }
 
-func memberQueue(t Task) string {
+func memberQueue(t task.Task) string {
 	return strings.ReplaceAll(cmp.Or(t.Queue, "default"), "\x1f", "?")
 }
 
@@ -76,7 +79,7 @@ type Standing struct {
 
 // Repair replaces exactly what was seen by what is right. It changes nothing if either set has moved on since.
 type Repair struct {
-	Task  Task // gives the member and its shard; state and version are not looked at
+	Task  task.Task // gives the member and its shard; state and version are not looked at
 	Seen  Standing
 	Right Standing
 }
@@ -103,5 +106,5 @@ func (c ScanCursor) Done() bool { return c.Keys == 0 && len(c.Large) == 0 }
 // Cursor is a place in a listing by (time, id); the next page begins after it.
 type Cursor struct {
 	At time.Time
-	ID ID
+	ID task.ID
 }

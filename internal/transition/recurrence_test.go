@@ -1,4 +1,4 @@
-package task_test
+package transition_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -42,7 +43,7 @@ func wantTick(t *testing.T, tick task.Task, recurrence task.ID, at time.Time) {
 
 func TestRecurrenceTicks(t *testing.T) {
 	t.Parallel()
-	r, first := hourly(t, recur.Policy{}).Begin(eight.Add(-time.Minute))
+	r, first := transition.BeginRecurrence(hourly(t, recur.Policy{}), eight.Add(-time.Minute))
 	wantTick(t, first, r.ID, eight)
 	want := task.Task{
 		ID: first.ID, Kind: "meal.done", Owner: "ann", Subject: "pet 9", Queue: "meals", MaxAttempts: 3, Payload: []byte("7"),
@@ -54,7 +55,7 @@ func TestRecurrenceTicks(t *testing.T) {
 	if r.Newest != first.ID || !r.DueAt.Equal(eight) || r.Made != 1 {
 		t.Errorf("recurrence %+v does not name its task", r)
 	}
-	r, second := r.Ended(eight, eight.Add(time.Second))
+	r, second := transition.NewestEnded(r, eight, eight.Add(time.Second))
 	wantTick(t, second, r.ID, eight.Add(time.Hour))
 	if r.Made != 2 || r.Skipped != 0 || r.CaughtUp != 0 || r.Newest != second.ID {
 		t.Errorf("after a tick: %+v", r)
@@ -83,15 +84,15 @@ func TestRecurrenceCatchesUp(t *testing.T) {
 		{"over by count", recur.Policy{Count: 1}, time.Time{}, at(0), at(0.1), time.Time{}, 0, 0, true},
 		{"over by its end", recur.Policy{End: at(0.5)}, time.Time{}, at(0), at(0.1), time.Time{}, 0, 0, true},
 	} {
-		r, _ := hourly(t, c.policy).Begin(eight.Add(-time.Minute))
+		r, _ := transition.BeginRecurrence(hourly(t, c.policy), eight.Add(-time.Minute))
 		if !c.attempted.IsZero() {
 			var tick task.Task
-			r, tick = r.Attempted(c.attempted)
+			r, tick = transition.NewestAttempted(r, c.attempted)
 			wantTick(t, tick, r.ID, time.Time{})
 			c.began = r.BeganAt
 		}
 		t.Run(c.name, func(t *testing.T) {
-			r, tick := r.Ended(c.began, c.ended)
+			r, tick := transition.NewestEnded(r, c.began, c.ended)
 			wantTick(t, tick, r.ID, c.want)
 			if r.Skipped != c.skipped || r.CaughtUp != c.caughtUp || (r.State == task.RecurrenceOver) != c.over {
 				t.Errorf("got %+v, want %d skipped, %d caught up, over %v", r, c.skipped, c.caughtUp, c.over)
@@ -105,8 +106,8 @@ func TestRecurrenceCatchesUp(t *testing.T) {
 
 func TestRecurrenceOverlaps(t *testing.T) {
 	t.Parallel()
-	r, first := hourly(t, recur.Policy{Overlap: recur.OverlapAllow}).Begin(eight.Add(-time.Minute))
-	r, second := r.Attempted(eight)
+	r, first := transition.BeginRecurrence(hourly(t, recur.Policy{Overlap: recur.OverlapAllow}), eight.Add(-time.Minute))
+	r, second := transition.NewestAttempted(r, eight)
 	wantTick(t, second, r.ID, eight.Add(time.Hour))
 	if r.Newest != second.ID || r.Newest == first.ID || !r.BeganAt.IsZero() {
 		t.Errorf("after the overlap: %+v", r)
@@ -115,18 +116,18 @@ func TestRecurrenceOverlaps(t *testing.T) {
 
 func TestRecurrencePauses(t *testing.T) {
 	t.Parallel()
-	r, first := hourly(t, recur.Policy{Count: 2}).Begin(eight.Add(-time.Minute))
-	withdrawn := first.Withdraw(eight.Add(-30 * time.Second))
+	r, first := transition.BeginRecurrence(hourly(t, recur.Policy{Count: 2}), eight.Add(-time.Minute))
+	withdrawn := transition.Withdraw(first, eight.Add(-30*time.Second))
 	if withdrawn.State != task.Cancelled || withdrawn.DedupKey != "" || withdrawn.Version != 2 {
 		t.Errorf("a withdrawn task is %+v, want it cancelled, without its key", withdrawn)
 	}
-	r = r.Withdraw(eight.Add(-30*time.Second)).Pause("sick", eight.Add(-30*time.Second))
+	r = transition.PauseRecurrence(transition.NewestWithdrawn(r, eight.Add(-30*time.Second)), "sick", eight.Add(-30*time.Second))
 	if r.State != task.RecurrencePaused || r.Note != "sick" || !r.Newest.IsZero() || r.Made != 0 {
 		t.Errorf("paused: %+v", r)
 	}
-	r, tick := r.Begin(eight.Add(-20 * time.Second))
+	r, tick := transition.BeginRecurrence(r, eight.Add(-20*time.Second))
 	wantTick(t, tick, r.ID, eight) // its moment has not come
-	r, tick = r.Withdraw(eight.Add(-10*time.Second)).Pause("", eight).Begin(eight.Add(3*time.Hour + time.Minute))
+	r, tick = transition.BeginRecurrence(transition.PauseRecurrence(transition.NewestWithdrawn(r, eight.Add(-10*time.Second)), "", eight), eight.Add(3*time.Hour+time.Minute))
 	wantTick(t, tick, r.ID, eight.Add(4*time.Hour))
 	if r.State != task.RecurrenceActive || r.Note != "" || r.Skipped != 0 {
 		t.Errorf("resumed: %+v", r)
@@ -146,47 +147,47 @@ func TestRecurrenceIsRedefinedWhileItsTaskRuns(t *testing.T) {
 		"the tick after it has passed":   {half, eight.Add(95 * time.Minute), eight.Add(90 * time.Minute)},
 		"other tasks only":               {recur.Every(time.Hour), eight.Add(65 * time.Minute), eight.Add(time.Hour)},
 	} {
-		r, _ := hourly(t, recur.Policy{}).Begin(eight.Add(-time.Minute))
+		r, _ := transition.BeginRecurrence(hourly(t, recur.Policy{}), eight.Add(-time.Minute))
 		to := r
 		to.Timetable, to.Payload = c.to, []byte("8")
-		_, next := r.Redefine(to, eight.Add(40*time.Minute)).Ended(c.ended, c.ended)
+		_, next := transition.NewestEnded(transition.Redefine(r, to, eight.Add(40*time.Minute)), c.ended, c.ended)
 		t.Log(name)
 		wantTick(t, next, r.ID, c.want)
 	}
-	r, _ := hourly(t, recur.Policy{}).Begin(eight.Add(-time.Minute))
+	r, _ := transition.BeginRecurrence(hourly(t, recur.Policy{}), eight.Add(-time.Minute))
 	to := r
 	to.Timetable = recur.Every(time.Minute)
 	at := eight.Add(-50 * time.Second) // it was moved ahead, and runs before its tick
-	_, next := r.Redefine(to, at).Ended(at, at.Add(time.Second))
+	_, next := transition.NewestEnded(transition.Redefine(r, to, at), at, at.Add(time.Second))
 	wantTick(t, next, r.ID, eight)
 }
 
 // A pause within a tick's jitter does not lose the tick, unless it lasts longer than the jitter.
 func TestRecurrencePausedInItsJitter(t *testing.T) {
 	t.Parallel()
-	r, first := hourly(t, recur.Policy{Jitter: time.Hour}).Begin(eight.Add(-time.Minute))
-	paused := r.Withdraw(eight.Add(time.Millisecond)).Pause("", eight.Add(time.Millisecond))
+	r, first := transition.BeginRecurrence(hourly(t, recur.Policy{Jitter: time.Hour}), eight.Add(-time.Minute))
+	paused := transition.PauseRecurrence(transition.NewestWithdrawn(r, eight.Add(time.Millisecond)), "", eight.Add(time.Millisecond))
 	for name, c := range map[string]struct{ at, want time.Time }{
 		"resumed in it":    {first.DueAt.Add(-time.Millisecond), eight},
 		"resumed after it": {first.DueAt, eight.Add(time.Hour)},
 	} {
-		resumed, again := paused.Begin(c.at)
+		resumed, again := transition.BeginRecurrence(paused, c.at)
 		t.Log(name)
 		wantTick(t, again, r.ID, c.want)
 		if resumed.State != task.RecurrenceActive || resumed.Newest != again.ID || resumed.Made != 1 || resumed.Skipped != 0 {
 			t.Errorf("%s: got %+v", name, resumed)
 		}
 	}
-	_, next := r.Withdraw(eight.Add(time.Millisecond)).Stop(eight.Add(time.Millisecond)).Begin(first.DueAt.Add(-time.Millisecond))
+	_, next := transition.BeginRecurrence(transition.StopRecurrence(transition.NewestWithdrawn(r, eight.Add(time.Millisecond)), eight.Add(time.Millisecond)), first.DueAt.Add(-time.Millisecond))
 	wantTick(t, next, r.ID, eight.Add(time.Hour)) // begun anew
 }
 
 // A definition that this program can't read pauses the recurrence, and does not end it.
 func TestRecurrenceOfALaterVersion(t *testing.T) {
 	t.Parallel()
-	r, _ := hourly(t, recur.Policy{}).Begin(eight.Add(-time.Minute))
+	r, _ := transition.BeginRecurrence(hourly(t, recur.Policy{}), eight.Add(-time.Minute))
 	r.Timetable, _ = recur.Parse("cron Mars/Olympus 0 8 * * *")
-	r, tick := r.Ended(eight, eight.Add(time.Second))
+	r, tick := transition.NewestEnded(r, eight, eight.Add(time.Second))
 	wantTick(t, tick, r.ID, time.Time{})
 	if r.State != task.RecurrencePaused || !strings.Contains(r.Note, "zone must be a name") {
 		t.Errorf("got %v with the note %q, want it paused", r.State, r.Note)
@@ -195,7 +196,7 @@ func TestRecurrenceOfALaterVersion(t *testing.T) {
 
 func TestRecurrenceJitter(t *testing.T) {
 	t.Parallel()
-	r, tick := hourly(t, recur.Policy{Jitter: time.Hour}).Begin(eight.Add(-time.Minute))
+	r, tick := transition.BeginRecurrence(hourly(t, recur.Policy{Jitter: time.Hour}), eight.Add(-time.Minute))
 	wantTick(t, tick, r.ID, eight)
 	if late := tick.DueAt.Sub(eight); late <= 0 || late >= time.Hour {
 		t.Errorf("due %v after its tick, want up to an hour", late)

@@ -1,10 +1,12 @@
-package task_test
+package transition_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -14,27 +16,27 @@ func TestPuttingOffNeverBringsNearer(t *testing.T) {
 	late := fresh.DueAt.Add(30 * time.Minute)
 	rows := map[string]task.Task{
 		"waits for its time": fresh,
-		"waits for a retry":  fresh.Fail(errBoom, 10*time.Minute, late),
-		"rests":              fresh.Rearm(6*time.Hour, late),
-		"rests for ever":     fresh.Rearm(1<<63-1, late),
-		"waits for a worker": fresh.Await(late),
+		"waits for a retry":  transition.Fail(fresh, errBoom, 10*time.Minute, late),
+		"rests":              transition.Rearm(fresh, 6*time.Hour, late),
+		"rests for ever":     transition.Rearm(fresh, 1<<63-1, late),
+		"waits for a worker": transition.Await(fresh, late),
 	}
 	for name, row := range rows {
 		for _, d := range []time.Duration{0, time.Millisecond, time.Minute, 10 * time.Minute, time.Hour, 48 * time.Hour} {
-			got, err := row.Shift(d, late)
+			got, err := transition.Shift(row, d, late)
 			if err != nil || got.RunAt.Before(row.RunAt) || got.RunAt.Before(got.DueAt) {
 				t.Errorf("%s, put off by %v: next try at %v instead of %v, due at %v (%v)", name, d, got.RunAt, row.RunAt, got.DueAt, err)
 			}
 		}
 		for _, d := range []time.Duration{-1, -time.Minute, -48 * time.Hour} {
-			got, err := row.Shift(d, late)
+			got, err := transition.Shift(row, d, late)
 			if err != nil || got.RunAt.After(row.RunAt) || row.RunAt.Sub(got.RunAt) > -d+time.Millisecond || got.RunAt.Before(got.DueAt) {
 				t.Errorf("%s, sped up by %v: next try at %v instead of %v, due at %v (%v)", name, d, got.RunAt, row.RunAt, got.DueAt, err)
 			}
 		}
 	}
 	waits := rows["waits for a retry"]
-	if got, _ := waits.Shift(10*time.Minute, late); !got.RunAt.Equal(waits.RunAt.Add(10 * time.Minute)) {
+	if got, _ := transition.Shift(waits, 10*time.Minute, late); !got.RunAt.Equal(waits.RunAt.Add(10 * time.Minute)) {
 		t.Errorf("the retry was put off by %v", got.RunAt.Sub(waits.RunAt))
 	}
 }
@@ -49,16 +51,16 @@ func TestWhatIsNoTryCountsAsNone(t *testing.T) {
 		row  task.Task
 		want bool
 	}{
-		"nobody knew the kind":              {row.Await(at), true},
-		"nobody knew it twice":              {row.Await(at).Await(at.Add(time.Minute)), true},
-		"given back by a drain":             {row.Charge(at).Refund(at.Add(time.Second)), true},
-		"put off while nobody knew":         {must(row.Await(at).Shift(time.Second, at)), true},
-		"nobody knew it, then it rested":    {row.Await(at).Rearm(time.Second, at), false},
-		"rested, then nobody knew the kind": {row.Rearm(time.Second, at).Await(at), false},
-		"nobody knew it, then it failed":    {row.Await(at).Fail(errBoom, time.Second, at), false},
-		"nobody knew it, then it was moved": {must(row.Await(at).Move(much, at)), false},
+		"nobody knew the kind":              {transition.Await(row, at), true},
+		"nobody knew it twice":              {transition.Await(transition.Await(row, at), at.Add(time.Minute)), true},
+		"given back by a drain":             {transition.Refund(transition.Charge(row, at), at.Add(time.Second)), true},
+		"put off while nobody knew":         {must(transition.Shift(transition.Await(row, at), time.Second, at)), true},
+		"nobody knew it, then it rested":    {transition.Rearm(transition.Await(row, at), time.Second, at), false},
+		"rested, then nobody knew the kind": {transition.Await(transition.Rearm(row, time.Second, at), at), false},
+		"nobody knew it, then it failed":    {transition.Fail(transition.Await(row, at), errBoom, time.Second, at), false},
+		"nobody knew it, then it was moved": {must(transition.Move(transition.Await(row, at), much, at)), false},
 	} {
-		if _, got := c.row.Late(window, much); got != c.want {
+		if _, got := transition.Late(c.row, window, much); got != c.want {
 			t.Errorf("%s: too late for a first try is %v, want %v (%q)", name, got, c.want, c.row.LastError)
 		}
 	}
@@ -83,12 +85,12 @@ func TestTaskWaitsTheLongerTheOlderItIs(t *testing.T) {
 	} {
 		now := row.DueAt.Add(age)
 		for range 50 {
-			got := row.Await(now)
+			got := transition.Await(row, now)
 			wait := got.RunAt.Sub(now)
 			if wait < bounds[0] || wait > bounds[1] || got.Attempt != row.Attempt || got.Version != row.Version+1 {
 				t.Fatalf("%v after its due time: waits %v, attempt %d", age, wait, got.Attempt)
 			}
-			if !got.Waits() || !strings.Contains(got.LastError, `kind "meal"`) && !strings.Contains(got.LastError, row.Kind) {
+			if !transition.Waits(got) || !strings.Contains(got.LastError, `kind "meal"`) && !strings.Contains(got.LastError, row.Kind) {
 				t.Fatalf("does not say why: %q", got.LastError)
 			}
 		}
@@ -101,7 +103,7 @@ func TestOldTaskThatHasWaitedBeforeWaitsLonger(t *testing.T) {
 	began := row.DueAt.Add(24 * time.Hour)
 	var last time.Duration
 	for now := began; now.Before(began.Add(10 * time.Minute)); now = row.RunAt {
-		row = row.Await(now)
+		row = transition.Await(row, now)
 		last = row.RunAt.Sub(now)
 	}
 	if last < 50*time.Second || last > 10*time.Minute+time.Second {
@@ -112,19 +114,19 @@ func TestOldTaskThatHasWaitedBeforeWaitsLonger(t *testing.T) {
 func TestEachWaitLeadsToAnotherPartition(t *testing.T) {
 	t.Parallel()
 	row := pending(t, 0)
-	if key := task.RouteKey(row.Owner, task.ScoreOf(row)); key != row.Owner {
+	if key := protocol.RouteKey(row.Owner, protocol.ScoreOf(row)); key != row.Owner {
 		t.Errorf("key of a task that waits for nobody: %q", key)
 	}
 	for range 5 {
 		before := row.Version
-		row = row.Await(row.RunAt)
-		owner, on := task.SplitRoute([]byte(task.RouteKey(row.Owner, task.ScoreOf(row))))
+		row = transition.Await(row, row.RunAt)
+		owner, on := protocol.SplitRoute([]byte(protocol.RouteKey(row.Owner, protocol.ScoreOf(row))))
 		if string(owner) != row.Owner || on != int(before+1) {
 			t.Errorf("version %d: goes on by %d from the partition of %s", row.Version, on, owner)
 		}
 	}
 	for _, key := range []string{"", "\x1f", "a\x1f", "a\x1fb", "a\x1f-1", "a\x1f123456", "\x1f5"} {
-		if owner, on := task.SplitRoute([]byte(key)); on != 0 || string(owner) != key {
+		if owner, on := protocol.SplitRoute([]byte(key)); on != 0 || string(owner) != key {
 			t.Errorf("%q goes on by %d from %q", key, on, owner)
 		}
 	}

@@ -1,4 +1,4 @@
-package task_test
+package transition_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -68,7 +70,7 @@ func TestOperationsAreChecked(t *testing.T) {
 		"prefix and blank":  {cancel(task.Filter{OwnerPrefix: "acme "}), ""},
 		"bytes":             {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Subject: "\xff"}}, "subject"},
 	} {
-		_, err := c.operation.Begin("ann@host", now)
+		_, err := transition.BeginOperation(c.operation, "ann@host", now)
 		var field *task.FieldError
 		errors.As(err, &field)
 		if (c.field == "") != (err == nil) || c.field != "" && (field == nil || field.Field != c.field) {
@@ -103,7 +105,7 @@ func TestFilterMatches(t *testing.T) {
 		{task.Filter{IDs: []task.ID{task.NewID()}}, false},
 		{task.Filter{DiedBefore: now}, true}, // it is not dead
 	} {
-		if got := c.filter.Matches(row); got != c.want {
+		if got := transition.FilterMatches(c.filter, row); got != c.want {
 			t.Errorf("%+v matches: %v, want %v", c.filter, got, c.want)
 		}
 	}
@@ -145,11 +147,11 @@ func TestFilterInWords(t *testing.T) {
 	}
 	same, other := f, f
 	same.Exclude.Kinds, other.Exclude.Kinds = []string{"a", "b"}, []string{"a"}
-	if f.Equal(other) || !f.Equal(same) {
+	if transition.SameFilter(f, other) || !transition.SameFilter(f, same) {
 		t.Error("filters are compared without what they leave out")
 	}
 	for _, other := range []task.Filter{{IDs: make([]task.ID, 1)}, {IDs: make([]task.ID, 2), DiedBefore: now}} {
-		if f := (task.Filter{IDs: make([]task.ID, 2)}); f.Equal(other) {
+		if f := (task.Filter{IDs: make([]task.ID, 2)}); transition.SameFilter(f, other) {
 			t.Errorf("%v equals %v", f, other)
 		}
 	}
@@ -159,8 +161,8 @@ func TestFilterInWords(t *testing.T) {
 func TestOperationMatches(t *testing.T) {
 	t.Parallel()
 	row := pending(t, time.Hour)
-	dead := row.Discard(errBoom, now)
-	done := row.Finish(now)
+	dead := transition.Discard(row, errBoom, now)
+	done := transition.Finish(row, now)
 	later := row
 	later.CreatedAt = now.Add(time.Millisecond)
 	for _, verb := range []task.Verb{task.VerbShift, task.VerbCancel, task.VerbRequeue, task.VerbRetry, task.VerbDiscard} {
@@ -176,18 +178,18 @@ func TestOperationMatches(t *testing.T) {
 			{"done", done, false, true},
 			{"later", later, false, false},
 		} {
-			if got, late := o.Matches(c.row), o.TooLate(c.row); got != c.matches || late != c.late {
+			if got, late := transition.OperationMatches(o, c.row), transition.OperationTooLate(o, c.row); got != c.matches || late != c.late {
 				t.Errorf("%s of a %s task: matches %v, late %v; want %v, %v", verb, c.name, got, late, c.matches, c.late)
 			}
 		}
 	}
 	there := task.Operation{Verb: task.VerbRequeue, Filter: task.Filter{All: true}, To: row.Queue, CreatedAt: now}
-	if there.Matches(row) {
+	if transition.OperationMatches(there, row) {
 		t.Error("a task is moved to the queue in which it waits")
 	}
 	for before, want := range map[time.Time]bool{now: false, now.Add(time.Millisecond): true} {
 		o := task.Operation{Verb: task.VerbRetry, Filter: task.Filter{DiedBefore: before}, CreatedAt: now}
-		if got := o.Matches(dead); got != want {
+		if got := transition.OperationMatches(o, dead); got != want {
 			t.Errorf("a task that died at %v matches one before %v: %v", now, before, got)
 		}
 	}
@@ -196,7 +198,7 @@ func TestOperationMatches(t *testing.T) {
 func TestOperationApplies(t *testing.T) {
 	t.Parallel()
 	row := pending(t, time.Hour)
-	dead := row.Discard(errBoom, now)
+	dead := transition.Discard(row, errBoom, now)
 	for _, c := range []struct {
 		operation task.Operation
 		row       task.Task
@@ -206,70 +208,70 @@ func TestOperationApplies(t *testing.T) {
 		{
 			task.Operation{Verb: task.VerbShift, By: time.Hour},
 			row,
-			func(r task.Task, at time.Time) (task.Task, error) { return r.Shift(time.Hour, at) },
+			func(r task.Task, at time.Time) (task.Task, error) { return transition.Shift(r, time.Hour, at) },
 			"moved by 1h0m0s to " + row.DueAt.Add(time.Hour).Format("2006-01-02T15:04:05.000Z07:00") + ", ",
 		},
-		{task.Operation{Verb: task.VerbCancel}, row, task.Task.Cancel, "cancelled "},
+		{task.Operation{Verb: task.VerbCancel}, row, transition.Cancel, "cancelled "},
 		{
 			task.Operation{Verb: task.VerbRequeue, To: "mails"},
 			row,
-			func(r task.Task, at time.Time) (task.Task, error) { return r.Requeue("mails", at) },
+			func(r task.Task, at time.Time) (task.Task, error) { return transition.Requeue(r, "mails", at) },
 			"requeued from " + row.Queue + " to mails, ",
 		},
-		{task.Operation{Verb: task.VerbRetry}, dead, task.Task.Retry, "retried was due " + dead.DueAt.Format("2006-01-02T15:04:05.000Z07:00") + ", was dead after 0 attempts: boom, "},
-		{task.Operation{Verb: task.VerbDiscard}, dead, task.Task.Dismiss, "discarded was dead after 0 attempts: boom, "},
+		{task.Operation{Verb: task.VerbRetry}, dead, transition.Retry, "retried was due " + dead.DueAt.Format("2006-01-02T15:04:05.000Z07:00") + ", was dead after 0 attempts: boom, "},
+		{task.Operation{Verb: task.VerbDiscard}, dead, transition.Dismiss, "discarded was dead after 0 attempts: boom, "},
 	} {
 		c.operation.ID, c.operation.Actor = task.NewID(), "ann@host"
 		later := now.Add(time.Minute)
 		want, _ := c.want(c.row, later)
-		got, err := c.operation.Apply(c.row, later)
+		got, err := transition.Apply(c.operation, c.row, later)
 		if d := cmp.Diff(want, got); d != "" || err != nil || got.Version == c.row.Version {
 			t.Errorf("%s: error %v (-want +got):\n%s", c.operation.Verb, err, d)
 		}
-		e := c.operation.Event(c.row, got)
-		line := task.Event{At: later, Task: c.row.ID, Actor: "ann@host"}
+		e := transition.OperationEvent(c.operation, c.row, got)
+		line := protocol.Event{At: later, Task: c.row.ID, Actor: "ann@host"}
 		line.Name, line.Detail, _ = strings.Cut(c.line+"operation "+c.operation.ID.String(), " ")
 		if d := cmp.Diff(line, e); d != "" {
 			t.Errorf("%s: the line (-want +got):\n%s", c.operation.Verb, d)
 		}
 	}
-	if _, err := (task.Operation{Verb: "move"}).Apply(row, now); err == nil {
+	if _, err := transition.Apply((task.Operation{Verb: "move"}), row, now); err == nil {
 		t.Error("an unknown verb is applied")
 	}
 }
 
 func TestOperationStates(t *testing.T) {
 	t.Parallel()
-	o, err := task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true}, Matched: 10}.Begin("ann@host", now)
+	o, err := transition.BeginOperation(task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true}, Matched: 10}, "ann@host", now)
 	if err != nil || o.State != task.OperationRunning || o.Actor != "ann@host" || o.ID.IsZero() || o.Left() != 10 {
 		t.Fatalf("begun: %+v, %v", o, err)
 	}
 	later := now.Add(time.Minute)
-	paused, err := o.Become(task.OperationPaused, later)
+	paused, err := transition.ChangeOperation(o, task.OperationPaused, later)
 	if err != nil || paused.Over() || !paused.FinishedAt.IsZero() || !paused.UpdatedAt.Equal(later) {
 		t.Errorf("paused: %+v, %v", paused, err)
 	}
-	refused := o.Refuse(errBoom, later)
+	refused := transition.RefuseOperation(o, errBoom, later)
 	if refused.State != task.OperationPaused || refused.Error != "boom" {
 		t.Errorf("refused: %+v", refused)
 	}
-	resumed, err := refused.Become(task.OperationRunning, later)
+	resumed, err := transition.ChangeOperation(refused, task.OperationRunning, later)
 	if err != nil || resumed.State != task.OperationRunning || resumed.Error != "" {
 		t.Errorf("resumed: %+v, %v", resumed, err)
 	}
-	if limited := (task.Operation{Limit: 5, Changed: 3}); o.Room(9) != 9 || limited.Room(9) != 2 || limited.Room(1) != 1 {
-		t.Errorf("room for %d, and with a limit for %d and %d", o.Room(9), limited.Room(9), limited.Room(1))
+	if limited := (task.Operation{Limit: 5, Changed: 3}); transition.Room(o, 9) != 9 || transition.Room(limited, 9) != 2 || transition.Room(limited, 1) != 1 {
+		t.Errorf("room for %d, and with a limit for %d and %d", transition.Room(o, 9), transition.Room(limited, 9), transition.Room(limited, 1))
 	}
 	o.Changed, o.Ended, o.Unchanged = 3, 2, 1
 	if o.Left() != 4 {
 		t.Errorf("left are %d, want 4", o.Left())
 	}
-	cancelled, err := paused.Become(task.OperationCancelled, later)
-	for _, over := range []task.Operation{cancelled, o.Done(later)} {
+	cancelled, err := transition.ChangeOperation(paused, task.OperationCancelled, later)
+	for _, over := range []task.Operation{cancelled, transition.EndOperation(o, later)} {
 		if !over.Over() || !over.FinishedAt.Equal(later) || err != nil {
 			t.Errorf("over: %+v, %v", over, err)
 		}
-		got, err := over.Become(task.OperationRunning, later.Add(1))
+		got, err := transition.ChangeOperation(over, task.OperationRunning, later.Add(1))
 		if !errors.Is(err, task.ErrOperationOver) || got.State != over.State {
 			t.Errorf("%v goes on: %+v, %v", over.State, got, err)
 		}

@@ -1,4 +1,4 @@
-package task_test
+package protocol_test
 
 import (
 	"fmt"
@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 func TestLayout(t *testing.T) {
 	t.Parallel()
-	l := task.Layout{Shards: 4, ShardsEver: 16}
-	place := task.Shard("ann", 4)
+	l := protocol.Layout{Shards: 4, ShardsEver: 16}
+	place := protocol.Shard("ann", 4)
 	if l.Place("ann") != place || !slices.Equal(l.Standing("ann"), []int{place}) || l.Polled() != 16 {
 		t.Errorf("place %d, standing %v, polled %d; want %d, that alone, 16", l.Place("ann"), l.Standing("ann"), l.Polled(), place)
 	}
@@ -28,10 +29,10 @@ func TestLayout(t *testing.T) {
 func TestHorizonsOfALayout(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_790_000_000_000)
-	if all := (task.Layout{}); !all.PutUntil(now).IsZero() || !all.Keeps(time.UnixMilli(math.MaxInt64), now) {
+	if all := (protocol.Layout{}); !all.PutUntil(now).IsZero() || !all.Keeps(time.UnixMilli(math.MaxInt64), now) {
 		t.Error("without a horizon some tasks are left out")
 	}
-	l := task.Layout{Horizon: time.Hour}
+	l := protocol.Layout{Horizon: time.Hour}
 	const apart = 5 * time.Second // clocks may be
 	if fed := l.FedUntil(now); fed.Sub(now) <= l.Horizon || !l.PutUntil(now.Add(-apart)).After(fed) {
 		t.Errorf("fed until %v, put until %v by a slow clock", fed, l.PutUntil(now.Add(-apart)))
@@ -51,15 +52,15 @@ func TestChangingLayout(t *testing.T) {
 		from, to int
 		share    float64
 	}{{4, 8, 0.5}, {8, 4, 0.5}, {8, 64, 0.875}, {2, 3, 2.0 / 3}, {0, 8, 0}} {
-		l := task.Layout{Shards: c.to, ShardsFrom: c.from, ShardsEver: 64}
+		l := protocol.Layout{Shards: c.to, ShardsFrom: c.from, ShardsEver: 64}
 		moving := 0
 		const owners = 9600
 		for i := range owners {
 			owner := fmt.Sprint("owner-", i)
-			now := task.Shard(owner, c.to)
+			now := protocol.Shard(owner, c.to)
 			want := []int{now}
-			if c.from > 0 && task.Shard(owner, c.from) != now {
-				want = append(want, task.Shard(owner, c.from))
+			if c.from > 0 && protocol.Shard(owner, c.from) != now {
+				want = append(want, protocol.Shard(owner, c.from))
 				moving++
 			}
 			if got := l.Standing(owner); !slices.Equal(got, want) || l.Place(owner) != now {
