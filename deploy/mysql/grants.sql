@@ -40,6 +40,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_processes TO duetime
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_worker@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_worker@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_pending TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_worker@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_worker@'%';
@@ -53,6 +54,7 @@ GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_game@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_game@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_game@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_pending TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_game@'%';

@@ -14,5 +14,5 @@ CREATE USER IF NOT EXISTS duetime_api@'%' IDENTIFIED BY '${API_PASSWORD}' REQUIR
 CREATE USER IF NOT EXISTS duetime_migrate@'%' IDENTIFIED BY '${MIGRATE_PASSWORD}' REQUIRE SSL;
 CREATE USER IF NOT EXISTS duetime_operator@'%' IDENTIFIED BY '${OPERATOR_PASSWORD}' REQUIRE SSL;
 
--- migrate makes and changes tables, and writes the layout and the list of migrations.
-GRANT CREATE, ALTER, INDEX, SELECT, INSERT, UPDATE ON `${SCHEMA}`.* TO duetime_migrate@'%';
+-- migrate makes and changes tables and a view, and writes the layout and the list of migrations.
+GRANT CREATE, CREATE VIEW, ALTER, INDEX, SELECT, INSERT, UPDATE ON `${SCHEMA}`.* TO duetime_migrate@'%';

@@ -79,6 +79,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"list by labels":                   listByLabels,
 	"purge of labels":                  purgeLabels,
 	"walk by labels":                   walkByLabels,
+	"view of pending tasks":            pendingView,
 }
 
 func TestConformance(t *testing.T) {

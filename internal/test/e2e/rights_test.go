@@ -62,6 +62,8 @@ func (f *fortress) rightsOnMySQL(t *testing.T) {
 		"INSERT IGNORE INTO duetime_blocks (owner, at) SELECT '', 0 FROM DUAL WHERE 1 = 0": "worker game api operator migrate",
 		"UPDATE duetime_blocks SET actor = '' WHERE owner = ''":                            "migrate",
 		"DELETE FROM duetime_blocks WHERE owner = ''":                                      "worker daemon game api operator",
+		"SELECT id FROM duetime_pending LIMIT 1":                                           "worker game migrate",
+		"UPDATE duetime_pending SET version = 0 WHERE id = ''":                             "migrate",
 		"SELECT name FROM duetime_labels LIMIT 1":                                          "worker daemon game api operator migrate",
 		"INSERT INTO duetime_labels (name) SELECT '' FROM DUAL WHERE 1 = 0":                "worker game api migrate",
 		"UPDATE duetime_labels SET value = '' WHERE name = ''":                             "migrate",
