@@ -133,7 +133,11 @@ func (r *reader) round(ctx context.Context) (more bool, err error) {
 			}
 		}
 	}
-	return len(due) == limit, nil
+	if len(due) < limit {
+		return false, nil
+	}
+	r.answered.More = len(r.passed) >= readerTasks
+	return !r.answered.More, nil
 }
 
 // begin makes the members of a round, in the order of their times.
