@@ -21,6 +21,8 @@ type Transactions interface {
 // committed: what follows is the caller's, and is read from the list. After ErrCommitUnknown it may have committed. The hooks see what is
 // about to commit, and what has.
 func Transact(ctx context.Context, store Transactions, hooks *Hooks, fn func(began *sqlx.Tx) (*Tx, error)) (tx *Tx, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends a transaction whose connection somebody keeps busy: see LeaveBusy
 	began, err := store.Begin(ctx)
 	if err != nil {
 		return nil, err

@@ -10,11 +10,6 @@ func BeforeOf(changes []Change) []task.Task {
 	return of(changes, func(c Change) task.Task { return c.Before })
 }
 
-// AfterOf returns the tasks as they are.
-func AfterOf(changes []Change) []task.Task {
-	return of(changes, func(c Change) task.Task { return c.After })
-}
-
 func of(changes []Change, which func(Change) task.Task) []task.Task {
 	all := make([]task.Task, len(changes))
 	for i, c := range changes {

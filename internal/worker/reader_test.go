@@ -334,3 +334,26 @@ func TestRunNow(t *testing.T) {
 		}
 	})
 }
+
+// A handler that ignores its time keeps neither the caller nor the task's row.
+func TestReaderLeavesAHandlerBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kind := task.NewKind[payload]("march")
+	goOn := make(chan struct{})
+	defer close(goOn)
+	readers, mux := worker.NewMux(), worker.NewMux()
+	worker.Handle(readers, kind, func(context.Context, *worker.Tx, worker.Task[payload]) error {
+		<-goOn
+		return nil
+	})
+	worker.Handle(mux, kind, effect)
+	row := w.due(kind, 1)[0]
+	err := w.reads(readers, engine.Config{HandlerTimeout: 100 * time.Millisecond}).Fresh(t.Context(), row.Owner,
+		func(*schedule.Tx, schedule.Settled) error { return nil })
+	if err == nil {
+		t.Error("no error")
+	}
+	w.passAll(w.worker(mux, engine.Config{}), row)
+	want(t, "effects of a worker's pass", w.effects(row.ID), 1)
+}
