@@ -1,0 +1,65 @@
+package moving_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/duetime/duetime/examples/moving"
+)
+
+// old is the service's version of before: it knows the table alone, and cron calls its scan.
+type old struct{ db *sql.DB }
+
+func (o old) start(ctx context.Context, id int64, customer string, endsAt time.Time) error {
+	_, err := o.db.ExecContext(ctx, "INSERT INTO trials VALUES (?, ?, ?, 'open')", id, customer, endsAt.UnixMilli())
+	return err
+}
+
+func (o old) extend(ctx context.Context, id int64, endsAt time.Time) error {
+	_, err := o.db.ExecContext(ctx, "UPDATE trials SET ends_at = ? WHERE id = ? AND state = 'open'", endsAt.UnixMilli(), id)
+	return err
+}
+
+// scan ends what is due, each trial in a transaction of its own.
+func (o old) scan(ctx context.Context, now time.Time) (ended int, err error) {
+	rows, err := o.db.QueryContext(ctx, "SELECT id FROM trials WHERE state = 'open' AND ends_at <= ?", now.UnixMilli())
+	if err != nil {
+		return 0, err
+	}
+	var due []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return 0, errors.Join(err, rows.Close())
+		}
+		due = append(due, id)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return 0, err
+	}
+	for _, id := range due {
+		done, err := o.end(ctx, id, now)
+		if err != nil {
+			return ended, err
+		}
+		if done {
+			ended++
+		}
+	}
+	return ended, nil
+}
+
+func (o old) end(ctx context.Context, id int64, now time.Time) (bool, error) {
+	tx, err := o.db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	ended, err := moving.End(ctx, tx, id, now)
+	if err != nil {
+		return false, err
+	}
+	return ended, tx.Commit()
+}
