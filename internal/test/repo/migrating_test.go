@@ -15,7 +15,7 @@ func TestMigratingShowsTheExample(t *testing.T) {
 		t.Errorf("only %d blocks were found", len(blocks))
 	}
 	for _, block := range blocks {
-		if !strings.Contains(example, flat(block[1])) {
+		if !strings.Contains(example, strings.TrimSpace(flat(block[1]))) {
 			t.Errorf("examples/moving/moving.go has no lines\n%s", block[1])
 		}
 	}

@@ -17,12 +17,12 @@ func TestSupportNamesWhatIsTested(t *testing.T) {
 	lines := strings.Split(textOf(t, supportPage), "\n")
 	release := source{t, "scripts/release"}.text(`platforms=\(([^)]+)\)`)
 	for row, versions := range map[string][]string{
-		"| MySQL | from 8.0 |": {source{t, "docker-compose.yml"}.text(`mysql:([\d.]+)`)},
+		"| MySQL | from 8.0 |": {source{t, "docker-compose.yml"}.text(`image: mysql:([\d.]+)`)},
 		"| | | 8.":             {source{t, "scripts/mysql/fetch"}.text(`server=\$cache/mysql-([\d.]+)`)},
 		"| SQLite |":           {source{t, "go.mod"}.text(`modernc.org/sqlite (v[\d.]+)`)},
 		"| Valkey |":           {source{t, "docker-compose.yml"}.text(`valkey/valkey:([\d.]+)`)},
 		"| Kafka |":            {source{t, "scripts/kafka/pom.xml"}.text(`kafka_2.13</artifactId>\s*<version>([\d.]+)<`)},
-		"| ZooKeeper |":        {source{t, "docker-compose.yml"}.text(`zookeeper:([\d.]+)`)},
+		"| ZooKeeper |":        {source{t, "docker-compose.yml"}.text(`image: zookeeper:([\d.]+)`)},
 		"| Go |":               {source{t, "go.mod"}.text(`\ngo (\d+\.\d+)`), source{t, "Dockerfile"}.text(`golang:([\d.]+)`)},
 		"| | releases for":     strings.Fields(release),
 		"| TiDB,":              productNames(t),
