@@ -22,6 +22,9 @@ type health struct {
 	Degraded  int // workers
 	Rate      float64
 	Made      float64
+	Waiting   int64         // tasks that are due in queues that are not paused
+	WaitedMs  int64         // how long the oldest of them has waited
+	grace     time.Duration // after which one of them is late
 }
 
 // frameRead is what all viewers share.
@@ -33,7 +36,7 @@ type frameRead struct {
 const maxShardRows = 64
 
 func readHealth(ctx context.Context, v *visit) (any, error) {
-	out := health{}
+	out := health{grace: v.c.Grace()}
 	var err error
 	if out.Limits, err = v.c.Queues(ctx); err != nil {
 		return nil, err
@@ -86,6 +89,9 @@ func (h *health) sum() {
 	h.Queues = queues
 	for _, q := range h.Queues {
 		h.Degraded += q.Degraded
+		if q.PausedMs == nil && q.OldestMs != nil {
+			h.Waiting, h.WaitedMs = h.Waiting+q.Due, max(h.WaitedMs, h.NowMs-*q.OldestMs)
+		}
 	}
 	if seconds := float64(h.WindowMs) / 1000; seconds > 0 {
 		h.Rate, h.Made = float64(h.Fired)/seconds, float64(h.Scheduled)/seconds

@@ -115,6 +115,14 @@ func (v *visit) Ms(ms float64) string {
 	return strconv.FormatFloat(ms, 'f', 1, 64) + " ms"
 }
 
+// LagOf is the lag of tasks, as Ms says it; nothing if none has fired: 0.0 ms would look like a good figure.
+func (v *visit) LagOf(fired int64, ms float64) string {
+	if fired == 0 {
+		return "–"
+	}
+	return v.Ms(ms)
+}
+
 // N groups the digits of a number.
 func (v *visit) N(n any) string { return grouped(textOf(n)) }
 
