@@ -247,6 +247,9 @@ func (p picture) drawQueue(q console.Queue, s style) string {
 	if q.PausedMs != nil {
 		line += s.bad("  paused for " + short(p.since(*q.PausedMs)))
 	}
+	if q.Workers == 0 && q.Due > 0 {
+		line += s.bad("  no worker reports")
+	}
 	if q.Degraded > 0 {
 		line += s.bad(fmt.Sprintf("  degraded, workers that look in MySQL: %d", q.Degraded))
 	}

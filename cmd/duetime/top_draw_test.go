@@ -26,7 +26,7 @@ func busy(queues, shards int) picture {
 		interval: 2 * time.Second, fired: []int64{1, 2, 3, 4, 5, 6, 7, 98_765},
 	}
 	for i := range queues {
-		p.Queues = append(p.Queues, console.Queue{Queue: fmt.Sprint("queue-", i)})
+		p.Queues = append(p.Queues, console.Queue{Queue: fmt.Sprint("queue-", i), Workers: 1})
 	}
 	if queues > 1 {
 		p.Queues[0].PausedMs = new(now - 2*3600*1000)
@@ -102,6 +102,10 @@ func TestFrame(t *testing.T) {
 		if text := f.draw(100, 24, plain); !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
+	}
+	f.Queues[1].Workers = 0
+	if text := f.draw(100, 24, plain); !strings.Contains(text, "queue-1                          7      5.0 s  no worker reports") {
+		t.Errorf("a queue without workers:\n%s", text)
 	}
 	f.err = errors.New("mysql is\naway")
 	if text := f.draw(80, 24, plain); !strings.HasSuffix(text, "\n figures are old: mysql is; away") {

@@ -39,6 +39,7 @@ type Queue struct {
 	OldestMs *int64 `json:"oldest_due_ms,omitempty"`    // the earliest run time of the due tasks
 	PausedMs *int64 `json:"paused_since_ms,omitempty"`  // absent if it is not paused
 	Degraded int    `json:"degraded_workers,omitempty"` // for which looks at MySQL stand in for its hints
+	Workers  int    `json:"workers"`                    // living processes that say that they run its tasks
 }
 
 // Frame reads a frame. More overdue tasks make it slower.
@@ -74,9 +75,17 @@ func queuesOf(configured []string, live store.Live) []Queue {
 		slices.Collect(maps.Keys(live.Degraded)))
 	slices.Sort(names)
 	var queues []Queue
+	workers := map[string]int{}
+	for _, p := range live.Processes {
+		for _, name := range p.Detail.Queues {
+			workers[name]++
+		}
+	}
 	for _, name := range slices.Compact(names) {
 		waiting := live.Due[name]
-		queues = append(queues, Queue{name, waiting.Tasks, unixMs(waiting.Oldest), unixMs(live.Paused[name]), live.Degraded[name]})
+		queues = append(queues, Queue{
+			name, waiting.Tasks, unixMs(waiting.Oldest), unixMs(live.Paused[name]), live.Degraded[name], workers[name],
+		})
 	}
 	slices.SortStableFunc(queues, func(a, b Queue) int {
 		return cmp.Or(comparePaused(a, b), -cmp.Compare(a.Due, b.Due))

@@ -14,13 +14,17 @@ func TestQueuesWithSomethingToSayComeFirst(t *testing.T) {
 		Due:      map[string]store.DueTasks{"a": {Tasks: 1, Oldest: now}, "b": {Tasks: 7, Oldest: now}, "stray": {Tasks: 2, Oldest: now}},
 		Paused:   map[string]time.Time{"stopped": now, "a": now},
 		Degraded: map[string]int{"b": 2},
+		Processes: []store.Process{
+			{Role: "worker", Detail: store.ProcessDetail{Queues: []string{"a", "b"}}}, {Role: "embedded", Detail: store.ProcessDetail{Queues: []string{"b"}}},
+			{Role: "event"},
+		},
 	})
 	diff(t, "queues", []Queue{
-		{"a", 1, new(int64(1_000_000)), new(int64(1_000_000)), 0},
-		{"stopped", 0, nil, new(int64(1_000_000)), 0},
-		{"b", 7, new(int64(1_000_000)), nil, 2},
-		{"stray", 2, new(int64(1_000_000)), nil, 0},
-		{"idle", 0, nil, nil, 0},
+		{"a", 1, new(int64(1_000_000)), new(int64(1_000_000)), 0, 1},
+		{"stopped", 0, nil, new(int64(1_000_000)), 0, 0},
+		{"b", 7, new(int64(1_000_000)), nil, 2, 2},
+		{"stray", 2, new(int64(1_000_000)), nil, 0, 0},
+		{"idle", 0, nil, nil, 0, 0},
 	}, got)
 }
 

@@ -1,7 +1,9 @@
 package consoleweb_test
 
 import (
+	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,14 @@ func (p *pages) figures(at string) (page string) {
 		return !strings.Contains(page, "data-reading")
 	})
 	return page
+}
+
+// anew forgets what was read.
+func (p *pages) anew() {
+	p.t.Helper()
+	h, err := consoleweb.Handler(p.p.Console(), consoleweb.Config{Open: "ann@desk"})
+	pipelinetest.Must(p.t, err)
+	p.h = h
 }
 
 func (p *pages) wantHas(at, page string, parts ...string) {
@@ -42,8 +52,55 @@ func TestNothingHasFired(t *testing.T) {
 		"The kind order.chagre has fired nothing.")
 	p.schedule(charge.New("ada", Charge{1}, task.In(0)))
 	p.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at")
-	again, err := consoleweb.Handler(p.p.Console(), consoleweb.Config{Open: "ann@desk"}) // without readings
-	pipelinetest.Must(t, err)
-	p.h = again
+	p.anew()
 	p.wantHas("health with a task that waits", p.figures("health"), "though tasks are due: 1, the first of them for 2 h")
+}
+
+func wantStates(t *testing.T, what string, want, got []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// A queue whose tasks are late does not "run", and one without a living worker says so.
+func TestQueueThatIsLate(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	state := func(h string) (states []string) {
+		for _, e := range elements(t, h) {
+			if e.name == "span" && strings.HasPrefix(e.attrs["class"], "state") {
+				states = append(states, e.text)
+			}
+		}
+		return states
+	}
+	wantStates(t, "a queue without tasks and workers", []string{"no worker reports"}, state(p.figures("health")))
+	p.schedule(charge.New("ada", Charge{1}, task.In(0)))
+	p.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at")
+	p.anew()
+	wantStates(t, "a queue with a late task, without workers", []string{"late", "no worker reports"}, state(p.figures("health")))
+	mux, began, end := worker.NewMux(), make(chan struct{}), make(chan struct{})
+	worker.Handle(mux, charge, func(ctx context.Context, _ *worker.Tx, _ worker.Task[Charge]) error {
+		close(began)
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	worked := make(chan error, 1)
+	go func() { worked <- p.p.Work(t.Context(), mux) }()
+	<-began
+	pipelinetest.Await(t, "the worker's report", func() bool {
+		alive, err := p.p.Console().Processes(t.Context())
+		return err == nil && len(alive) == 1
+	})
+	p.anew()
+	wantStates(t, "a queue with a late task and a worker", []string{"late"}, state(p.figures("health")))
+	close(end)
+	pipelinetest.Await(t, "the task to end", func() bool {
+		p.anew()
+		return slices.Equal(state(p.figures("health")), []string{"runs"})
+	})
 }

@@ -101,6 +101,27 @@ func (h *health) sum() {
 // ShardRows are the shards that are listed.
 func (h health) ShardRows() []console.Shard { return h.Shards[:min(len(h.Shards), maxShardRows)] }
 
+// StateOf names what holds for a queue, the worst first: words of the pages and classes of their style.
+func (h health) StateOf(q console.Queue) (all []queueState) {
+	add := func(holds bool, word, class string) {
+		if holds {
+			all = append(all, queueState{word, class})
+		}
+	}
+	late := q.OldestMs != nil && h.NowMs-*q.OldestMs > h.grace.Milliseconds()
+	add(q.PausedMs != nil, "paused", "paused")
+	add(late && q.PausedMs == nil, "late", "late")
+	add(q.Workers == 0 && q.Due > 0, "noworker", "dead")
+	add(q.Workers == 0 && q.Due == 0, "noworker", "paused")
+	add(q.Degraded > 0, "degraded", "degraded")
+	add(h.LimitOf(q.Queue).Limited, "limited", "limited")
+	add(len(all) == 0, "runs", "done")
+	return all
+}
+
+// queueState is a word about a queue.
+type queueState struct{ Word, Class string }
+
 // LimitOf is what bounds a queue.
 func (h health) LimitOf(queue string) console.QueueLimit { return limitOf(h.Limits, queue) }
 
