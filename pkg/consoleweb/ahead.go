@@ -103,7 +103,7 @@ func readAhead(ctx context.Context, v *visit) (any, error) {
 	}
 	out.Span, out.By = span.name, by
 	query, c := console.AheadQuery{Step: span.step, Steps: span.steps, By: by}, v.site.c
-	read := readShared(ctx, v.site.readings, "ahead "+span.name+by, func(ctx context.Context) (console.Ahead, error) { return c.Ahead(ctx, query) })
+	read := readFor(ctx, v, "ahead "+span.name+by, func(ctx context.Context) (console.Ahead, error) { return c.Ahead(ctx, query) })
 	out.Ahead, out.freshness = read.value, read.about()
 	out.strip(v)
 	out.heat(v)

@@ -129,7 +129,11 @@ func (s *site) withChange(w http.ResponseWriter, v *visit, fn func(ctx context.C
 
 func (s *site) askChange(w http.ResponseWriter, v *visit) {
 	s.withChange(w, v, func(ctx context.Context, a change) error {
-		q, err := a.ask(ctx, v)
+		var q question
+		err := s.watch(ctx, func(ctx context.Context) (err error) {
+			q, err = a.ask(ctx, v)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -200,8 +204,8 @@ func conflictKey(err error) (string, bool) {
 // errNothing answers a change that found nothing to change.
 var errNothing = errors.New("nothing was to be changed")
 
-// explain says in the user's words why there is no answer.
-func (v *visit) explain(err error) string {
+// Explain says in the user's words why there is no answer.
+func (v *visit) Explain(err error) string {
 	if key, ok := conflictKey(err); ok {
 		return v.T(key)
 	}
@@ -224,6 +228,7 @@ func (v *visit) explain(err error) string {
 		{errGap, "err.gap"},
 		{errTypedTime, "err.time"},
 		{errTypedSpan, "err.span"},
+		{errAway, "err.away"},
 		{context.DeadlineExceeded, "err.slow"},
 	} {
 		if errors.Is(err, c.err) {

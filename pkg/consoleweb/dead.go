@@ -66,7 +66,7 @@ func readDead(ctx context.Context, v *visit) (any, error) {
 	if v.r.FormValue("kind") != "" {
 		return out, out.list(ctx, v)
 	}
-	read := readShared(ctx, v.site.readings, fmt.Sprint("dead ", out.From), func(ctx context.Context) (deadRead, error) {
+	read := readFor(ctx, v, fmt.Sprint("dead ", out.From), func(ctx context.Context) (deadRead, error) {
 		groups, cut, err := c.DeadGroups(ctx, q)
 		return deadRead{groups, cut}, err
 	})

@@ -141,17 +141,15 @@ func (s *site) visited(h func(w http.ResponseWriter, v *visit)) http.Handler {
 
 // show reads a view and writes it.
 func (s *site) show(w http.ResponseWriter, v *visit, at place) {
-	ctx, cancel := context.WithTimeout(v.r.Context(), viewTimeout)
-	defer cancel()
-	data, err := at.read(ctx, v)
-	if err != nil && data == nil {
+	data, err := s.read(v, at)
+	if err != nil && (data == nil || v.r.FormValue("part") == "live") { // a part that is read again has no place for a mistake
 		s.refuse(w, v, err)
 		return
 	}
 	out := view{visit: v, Name: at.name, Data: data}
 	status := http.StatusOK
 	if err != nil { // a form with a mistake in it is shown together with the mistake
-		out.Mistake, status = v.explain(err), statusOf(err)
+		out.Mistake, status = v.Explain(err), statusOf(err)
 	}
 	s.render(w, status, at.name, v.r.FormValue("part"), out)
 }
@@ -169,6 +167,7 @@ func (s *site) oneAtATime(ctx context.Context) (done func(), err error) {
 
 // refuse writes why there is no answer.
 func (s *site) refuse(w http.ResponseWriter, v *visit, err error) {
+	err = s.blame(v.r.Context(), err)
 	status := statusOf(err)
 	switch status {
 	case http.StatusUnauthorized:
@@ -180,7 +179,7 @@ func (s *site) refuse(w http.ResponseWriter, v *visit, err error) {
 		s.log.LogAttrs(v.r.Context(), slog.LevelError, "console page failed",
 			slog.String("path", v.r.URL.Path), slog.String("err", err.Error()))
 	}
-	s.render(w, status, "refused", fragment(v.r), view{visit: v, Name: "refused", Data: status, Mistake: v.explain(err)})
+	s.render(w, status, "refused", fragment(v.r), view{visit: v, Name: "refused", Data: status, Mistake: v.Explain(err)})
 }
 
 // fragment is the part of a page that a script asked for, to put it into the dialog; empty for a whole page.

@@ -48,7 +48,7 @@ func readHealth(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	c := v.site.c
-	read := readShared(ctx, v.site.readings, "health", func(ctx context.Context) (frameRead, error) { return readFrame(ctx, c) })
+	read := readFor(ctx, v, "health", func(ctx context.Context) (frameRead, error) { return readFrame(ctx, c) })
 	out.freshness = read.about()
 	out.frameRead = read.value
 	out.sum()

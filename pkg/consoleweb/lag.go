@@ -92,7 +92,7 @@ func readLag(ctx context.Context, v *visit) (any, error) {
 	}
 	query, c := console.LagQuery{Span: span.length, Step: span.step, Kind: out.Kind, Queue: out.Queue}, v.site.c
 	key := fmt.Sprintf("lag %s %q %q", span.name, out.Kind, out.Queue)
-	read := readShared(ctx, v.site.readings, key, func(ctx context.Context) (console.LagOver, error) { return c.LagOver(ctx, query) })
+	read := readFor(ctx, v, key, func(ctx context.Context) (console.LagOver, error) { return c.LagOver(ctx, query) })
 	out.LagOver, out.freshness = read.value, read.about()
 	out.sum()
 	out.draw()

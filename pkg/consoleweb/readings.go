@@ -54,9 +54,9 @@ type reading[T any] struct {
 
 // freshness is what a view says of its figures' reading.
 type freshness struct {
-	Ready  bool   // there are figures
-	AgeMs  int64  // of them
-	Failed string // why they could not be read anew
+	Ready bool  // there are figures
+	AgeMs int64 // of them
+	Err   error // why they could not be read anew; nil if they could
 }
 
 func (r reading[T]) about() freshness {
@@ -64,10 +64,17 @@ func (r reading[T]) about() freshness {
 	if out.Ready {
 		out.AgeMs = time.Since(r.at).Milliseconds()
 	}
-	if r.err != nil {
-		out.Failed = r.err.Error()
-	}
+	out.Err = r.err
 	return out
+}
+
+// readFor is readShared for a viewer.
+func readFor[T any](ctx context.Context, v *visit, key string, read func(ctx context.Context) (T, error)) reading[T] {
+	s := v.site
+	return readShared(ctx, s.readings, key, func(ctx context.Context) (T, error) {
+		value, err := read(ctx)
+		return value, s.blame(ctx, err)
+	})
 }
 
 // readShared returns the reading of a key. Its value is for all viewers: nobody may change it.

@@ -103,11 +103,11 @@ func TestReadingThatFails(t *testing.T) {
 		source.err = errors.New("the server is away")
 		time.Sleep(readingAge)
 		got := readShared(t.Context(), r, "a", source.read)
-		if about := got.about(); got.value != 1 || !about.Ready || about.Failed != source.err.Error() || about.AgeMs < readingAge.Milliseconds() {
+		if about := got.about(); got.value != 1 || !about.Ready || !errors.Is(about.Err, source.err) || about.AgeMs < readingAge.Milliseconds() {
 			t.Errorf("after a failure: %+v", got)
 		}
 		got = readShared(t.Context(), r, "b", source.read)
-		if about := got.about(); about.Ready || about.Failed != source.err.Error() {
+		if about := got.about(); about.Ready || !errors.Is(about.Err, source.err) {
 			t.Errorf("a first reading that failed: %+v", got)
 		}
 		source.err = nil

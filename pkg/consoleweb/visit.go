@@ -324,7 +324,7 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case conflict:
 		return http.StatusConflict
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, errAway), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError

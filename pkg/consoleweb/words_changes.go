@@ -144,6 +144,10 @@ func errorWords() map[string]words {
 		"err.nooperation":  {"There is no such mass change.", "批量操作不存在。"},
 		"err.norecurrence": {"There is no such recurrence.", "周期任务不存在。"},
 		"err.slow":         {"This took too long. Narrow the search, or try again.", "耗时过长。请缩小范围或重试。"},
+		"err.away": {
+			"The database does not answer. Tasks wait until it does, and none is lost. The runbook is docs/runbooks/mysql-lost.md.",
+			"数据库无响应。任务会等到其恢复，不会丢失。处理手册：docs/runbooks/mysql-lost.md。",
+		},
 		"err.other":        {"This failed: %s", "失败：%s"},
 	}
 }

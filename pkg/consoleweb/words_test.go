@@ -247,7 +247,7 @@ func TestPageLogins(t *testing.T) {
 func TestPageExplainsALostCommit(t *testing.T) {
 	t.Parallel()
 	v := &visit{lang: "en"}
-	said := v.explain(errors.Join(schedule.ErrCommitUnknown, context.DeadlineExceeded))
+	said := v.Explain(errors.Join(schedule.ErrCommitUnknown, context.DeadlineExceeded))
 	if !strings.Contains(said, "may have been made") {
 		t.Errorf("the page says %q", said)
 	}

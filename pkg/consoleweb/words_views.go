@@ -185,8 +185,16 @@ func figureWords() map[string]words {
 		"limits":          {"Limits", "限制"},
 		"resign":          {"Ask to resign", "要求让位"},
 		"resigns":         {"was asked to resign", "已要求让位"},
-		"health.redis":    {"Redis does not answer. Tasks go on: workers look in MySQL.", "Redis 无响应。任务照常执行：工作进程改查 MySQL。"},
-		"health.degraded": {"For %d workers, looks at MySQL stand in for hints.", "%d 个工作进程正以查询 MySQL 代替提示。"},
+		"health.redis":    {
+			"Redis does not answer. Tasks go on, up to 2 s late: workers look in MySQL. The runbook is docs/runbooks/redis-lost.md.",
+			"Redis 无响应。任务照常执行，最多延迟 2 秒：工作进程改查 MySQL。处理手册：docs/runbooks/redis-lost.md。",
+		},
+		"health.degraded": {
+			"%d workers look in MySQL, as no hints come in time: Kafka, Redis or the leader of event may be away. No task is lost; some are up " +
+				"to 2 s late. The runbook is docs/runbooks/degraded.md.",
+			"%d 个工作进程改查 MySQL，因为提示未及时到达：Kafka、Redis 或 event 的领导者可能不可用。任务不会丢失，部分最多延迟 2 秒。" +
+				"处理手册：docs/runbooks/degraded.md。",
+		},
 		"health.broken":   {"%d shards lack their memory; the daemon rebuilds them.", "%d 个分片缺失数据，守护进程会重建。"},
 		"health.unhandled": {
 			"%s tasks of kind %s in queue %s wait for a worker that knows the kind.",
