@@ -55,14 +55,14 @@ type reading[T any] struct {
 // freshness is what a view says of its figures' reading.
 type freshness struct {
 	Ready bool  // there are figures
-	AgeMs int64 // of them
+	AtMs  int64 // when they were read, in Unix milliseconds
 	Err   error // why they could not be read anew; nil if they could
 }
 
 func (r reading[T]) about() freshness {
 	out := freshness{Ready: !r.at.IsZero()}
 	if out.Ready {
-		out.AgeMs = time.Since(r.at).Milliseconds()
+		out.AtMs = r.at.UnixMilli()
 	}
 	out.Err = r.err
 	return out

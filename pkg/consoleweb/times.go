@@ -1,6 +1,7 @@
 package consoleweb
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -21,6 +22,7 @@ type moment struct {
 	ISO, UTC string // for programs, and for the title
 	Text     string // in the user's zone
 	Relative string
+	Ms       int64 // Unix
 }
 
 const (
@@ -33,7 +35,7 @@ func (v *visit) At(ms int64) moment {
 	at := time.UnixMilli(ms)
 	return moment{
 		ISO: at.UTC().Format(time.RFC3339Nano), UTC: at.UTC().Format(utcForm), Text: at.In(v.zone).Format(localForm),
-		Relative: v.relative(at.Sub(v.now)),
+		Relative: v.relative(at.Sub(v.now)), Ms: ms,
 	}
 }
 
@@ -55,30 +57,62 @@ func (v *visit) relative(d time.Duration) string {
 	return v.T("in", v.short(d))
 }
 
+// Ago is how long ago a moment is while the page is written, which may be seconds after it was asked for.
+func (v *visit) Ago(ms int64) string { return v.relative(time.UnixMilli(ms).Sub(time.Now())) }
+
 // Span is a duration in milliseconds, as people say it.
 func (v *visit) Span(ms int64) string { return v.short(time.Duration(ms) * time.Millisecond) }
 
 // Seconds is a duration of some seconds, as people say it.
 func (v *visit) Seconds(s float64) string { return v.short(time.Duration(s * float64(time.Second))) }
 
-// short is a duration in its largest unit, and the next one if there are few of the largest.
-func (v *visit) short(d time.Duration) string {
-	const parted = 10 // of a unit; below it, the next one is said too
-	units := []struct {
-		size time.Duration
-		key  string
-	}{
+// unit is a length of time with a name.
+type unit struct {
+	size time.Duration
+	key  string
+}
+
+func units() []unit {
+	return []unit{
 		{365 * 24 * time.Hour, "unit.y"}, {24 * time.Hour, "unit.d"}, {time.Hour, "unit.h"}, {time.Minute, "unit.min"}, {time.Second, "unit.s"},
 	}
-	for i, unit := range units {
-		n := d / unit.size
+}
+
+// NowMs is when the page is written: so its script knows the server's clock.
+func (v *visit) NowMs() int64 { return time.Now().UnixMilli() }
+
+// Spoken is what the page's script needs to say moments as relative does, as JSON.
+func (v *visit) Spoken() (string, error) {
+	type length struct {
+		Ms   int64  `json:"ms"`
+		Name string `json:"name"`
+	}
+	words := struct {
+		Units []length `json:"units"`
+		Now   string   `json:"now"`
+		Ago   string   `json:"ago"`
+		In    string   `json:"in"`
+	}{Now: v.T("now"), Ago: v.T("ago"), In: v.T("in")}
+	for _, u := range units() {
+		words.Units = append(words.Units, length{u.size.Milliseconds(), v.T(u.key)})
+	}
+	text, err := json.Marshal(words)
+	return string(text), err
+}
+
+// short is a duration in its largest unit, and the next one if there are few of the largest. The page's script does the same.
+func (v *visit) short(d time.Duration) string {
+	const parted = 10 // of a unit; below it, the next one is said too
+	all := units()
+	for i, u := range all {
+		n := d / u.size
 		if n == 0 {
 			continue
 		}
-		text := fmt.Sprintf("%d %s", n, v.T(unit.key))
-		if i+1 < len(units) && n < parted {
-			if more := d % unit.size / units[i+1].size; more > 0 {
-				text += fmt.Sprintf(" %d %s", more, v.T(units[i+1].key))
+		text := fmt.Sprintf("%d %s", n, v.T(u.key))
+		if i+1 < len(all) && n < parted {
+			if more := d % u.size / all[i+1].size; more > 0 {
+				text += fmt.Sprintf(" %d %s", more, v.T(all[i+1].key))
 			}
 		}
 		return text

@@ -112,6 +112,8 @@ func frameWords() map[string]words {
 		"now":             {"now", "现在"},
 		"ago":             {"%s ago", "%s前"},
 		"in":              {"in %s", "%s后"},
+		"unanswered":      {"The console does not answer.", "控制台无响应。"},
+		"unanswered.age":  {"These figures are as of %s.", "以下是%s的数据。"},
 		"unit.y":          {"y", "年"},
 		"unit.d":          {"d", "天"},
 		"unit.h":          {"h", "小时"},

@@ -48,7 +48,7 @@ func viewWords() map[string]words {
 			"按下次尝试列出待执行任务。选择状态可查看其他任务；指定所有者或标签时列出所有状态。",
 		},
 		"reading":      {"This is being read, and appears in a moment.", "正在读取，稍后显示。"},
-		"reading.age":  {"as of %s ago", "%s前的数据"},
+		"reading.age":  {"as of %s", "%s的数据"},
 		"searchgoeson": {"Not everything was searched yet: go on with the next page.", "尚未搜索完：请继续查看下一页。"},
 		"list":         {"List", "列出"},
 		"moveto":       {"New time", "新时间"},
@@ -216,6 +216,6 @@ func figureWords() map[string]words {
 		"health.horizon":  {"tasks stand in Redis %s ahead", "Redis 存放未来 %s 内的任务"},
 		"health.partial":  {"the index may lack later tasks", "索引可能缺少较晚的任务"},
 		"health.noshards": {"The index can't be read now.", "目前无法读取索引。"},
-		"health.read":     {"Read in %d ms, %s ago.", "读取耗时 %d 毫秒，%s前。"},
+		"health.read":     {"Read in %d ms.", "读取耗时 %d 毫秒。"},
 	}
 }

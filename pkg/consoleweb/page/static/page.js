@@ -45,13 +45,67 @@
     if (done) { location.reload(); } else { document.dispatchEvent(new Event("duetime:unchanged")); }
   });
 
+  // Moments relative to now are said anew each second, as the server says them (times.go).
+  var words = JSON.parse(document.body.dataset.words), clock = Number(document.body.dataset.now) - Date.now();
+  function now() { return Date.now() + clock; }
+  function short(ms) {
+    var i = words.units.findIndex(function (u) { return ms >= u.ms; }), u = words.units[i], next = words.units[i + 1];
+    var n = Math.floor(ms / u.ms), more = next && n < 10 ? Math.floor(ms % u.ms / next.ms) : 0;
+    return n + " " + u.name + (more ? " " + more + " " + next.name : "");
+  }
+  function relative(at) {
+    var ms = at - now();
+    if (Math.abs(ms) < 1000) { return words.now; }
+    return (ms < 0 ? words.ago : words.in).replace("%s", short(Math.abs(ms)));
+  }
+  function tick() {
+    document.querySelectorAll("[data-at]:not([data-at=''])").forEach(function (e) {
+      var text = (e.dataset.text || "%s").replace("%s", relative(Number(e.dataset.at)));
+      if (e.textContent !== text) { e.textContent = text; }
+    });
+  }
+  setInterval(tick, 1000);
+
+  var live = document.getElementById("live"), unanswered = document.getElementById("unanswered"), read = now();
+  function isLive(e) { return Boolean(live && e.detail.target && e.detail.target.id === "live"); }
+
   // Views that nobody looks at ask for nothing, and neither do those behind a question.
   document.addEventListener("htmx:beforeRequest", function (e) {
-    if (e.detail.elt.id === "live" && (document.hidden || dialog.open)) { e.preventDefault(); }
+    if (isLive(e) && (document.hidden || dialog.open)) { e.preventDefault(); }
   });
-  // A live view that can't be read keeps its last figures.
+  document.addEventListener("visibilitychange", function () {
+    if (live && live.hasAttribute("hx-get") && !document.hidden) { htmx.ajax("GET", live.getAttribute("hx-get"), "#live"); }
+  });
+  // A console that hangs answers no request: the server itself ends a view sooner.
+  document.addEventListener("htmx:configRequest", function (e) {
+    if (isLive(e)) { e.detail.timeout = 12000; }
+  });
+  // A live view that can't be read keeps its last figures, and says why, and how old they are.
+  function keep(why) {
+    var said = unanswered.firstElementChild, age = unanswered.lastElementChild, figures = live.querySelector("[data-read]");
+    if (said.textContent !== why) { said.textContent = why; } // or a screen reader would say it each time
+    age.dataset.at = figures ? figures.dataset.at : read;
+    unanswered.hidden = false;
+    live.classList.add("old");
+    tick();
+  }
+  function answered() {
+    read = now();
+    unanswered.hidden = true;
+    unanswered.firstElementChild.textContent = "";
+    live.classList.remove("old");
+  }
   document.addEventListener("htmx:beforeSwap", function (e) {
-    if (e.detail.target.id === "live" && e.detail.xhr.status !== 200) { e.detail.shouldSwap = false; }
+    if (!isLive(e)) { return; }
+    if (e.detail.xhr.status === 200) { return answered(); }
+    e.detail.shouldSwap = false;
+    var why = new DOMParser().parseFromString(e.detail.xhr.responseText, "text/html").querySelector("main .mistake[role=alert]");
+    keep(why ? why.textContent : unanswered.dataset.text);
+  });
+  ["htmx:sendError", "htmx:timeout"].forEach(function (name) {
+    document.addEventListener(name, function (e) {
+      if (isLive(e)) { keep(unanswered.dataset.text); }
+    });
   });
 
   // A table that is wider than the page can be scrolled by the keyboard.

@@ -1,0 +1,99 @@
+package browser_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/pkg/consoleweb"
+	"github.com/duetime/duetime/pkg/embedded"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+type note struct {
+	N int `json:"n"`
+}
+
+var noted = task.NewKind[note]("note.write")
+
+// pages are the console's pages of a pipeline without a worker, on a server of the test's own.
+type pages struct {
+	*tab
+
+	pipeline *embedded.Pipeline
+	server   *httptest.Server
+	fails    atomic.Int32 // status of all answers; 0: those of the pages
+}
+
+func openPages(t *testing.T, browser context.Context) *pages {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	pipeline, err := embedded.OpenMySQL(t.Context(), worldtest.Schema(t), embedded.Config{Logger: log})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, pipeline.Close(context.Background())) })
+	h, err := consoleweb.Handler(pipeline.Console(), consoleweb.Config{Open: "ann@desk", Logger: log})
+	pipelinetest.Must(t, err)
+	p := &pages{pipeline: pipeline}
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status := int(p.fails.Load()); status != 0 {
+			http.Error(w, "the proxy has no answer", status)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(p.server.Close)
+	p.tab = openTab(t, browser, p.server.URL+"/")
+	return p
+}
+
+// due makes tasks that are due after a time.
+func (p *pages) due(owner string, in ...time.Duration) (made []task.Task) {
+	p.t.Helper()
+	for i, d := range in {
+		one, err := p.pipeline.Schedule(p.t.Context(), noted.New(owner, note{i}, task.In(d)))
+		pipelinetest.Must(p.t, err)
+		made = append(made, one)
+	}
+	return made
+}
+
+func (p *pages) exec(statement string, args ...any) {
+	p.t.Helper()
+	_, err := p.pipeline.DB().ExecContext(p.t.Context(), statement, args...)
+	pipelinetest.Must(p.t, err)
+}
+
+// look has the live part of the view be read now, not at its time.
+func (p *pages) look() {
+	p.t.Helper()
+	eval[bool](p.tab, `htmx.ajax("GET", document.querySelector("#live").getAttribute("hx-get"), "#live").then(() => true, () => true)`)
+}
+
+// A view whose console is gone, or is answered for by a proxy, says so, and how old its figures are. The next answer ends that.
+func TestUnansweredFigures(t *testing.T) {
+	p := openPages(t, openBrowser(t))
+	p.show("health")
+	want(t, "a warning beside new figures", p.count("#unanswered:not([hidden])"), 0)
+	p.fails.Store(http.StatusBadGateway)
+	p.look()
+	p.says("#unanswered", "The console does not answer. These figures are as of")
+	p.there("#live.old .tiles")
+	p.forgive("502")
+	p.fails.Store(0)
+	p.look()
+	p.await("document.querySelector('#unanswered').hidden && !document.querySelector('#live.old')")
+	p.server.Close()
+	p.look()
+	p.says("#unanswered", "The console does not answer.")
+	age := p.text("#unanswered [data-at]")
+	p.await("document.querySelector('#unanswered [data-at]').innerText !== " + quoted(age)) // the age goes on
+	for _, problem := range []string{"htmx:sendError", "htmx:afterRequest", "net::ERR"} {
+		p.forgive(problem)
+	}
+}
