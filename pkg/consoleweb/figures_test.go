@@ -104,3 +104,24 @@ func TestQueueThatIsLate(t *testing.T) {
 		return slices.Equal(state(p.figures("health")), []string{"runs"})
 	})
 }
+
+// Who comes back after a while sees at once that the figures are old. The page asks for newer ones by itself.
+func TestOldFiguresSayTheyAre(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	h, age, err := consoleweb.HandlerWithReadings(p.p.Console(), consoleweb.Config{Open: "ann@desk"})
+	pipelinetest.Must(t, err)
+	p.h = h
+	const old = "These figures are old."
+	for _, at := range []string{"health", "ahead", "lag", "dead"} {
+		if page := p.figures(at); strings.Contains(page, old) {
+			t.Errorf("%s: new figures are called old: %s", at, page)
+		}
+		age(time.Minute, time.Hour)
+		p.wantHas(at, p.get(200, at), old, "as of 1 min", "data-reading hx-get=")
+		age(0, 0)
+		if page := p.get(200, at+"?part=live"); strings.Contains(page, old) {
+			t.Errorf("%s: the page's next look did not wait for new figures: %s", at, page)
+		}
+	}
+}

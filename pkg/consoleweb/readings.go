@@ -14,6 +14,8 @@ const (
 	readingAge      = time.Second            // for which a reading is new
 	readingIdle     = 9                      // multiple of the time that a reading took, until the next one
 	readingPatience = 100 * time.Millisecond // of a viewer who waits for a new one; the last one, or none, is shown then
+	livePatience    = 4 * time.Second        // of a page that has figures and asks for newer ones; below viewTimeout
+	readingOld      = 10 * time.Second       // from which a reading must not pass for a new one
 	readingTimeout  = 15 * time.Second
 	maxReadings     = 64 // that are kept, with those that wait
 	// maxOwed bounds the pauses that first readings skip: one after the longest reading. Views are seen at once so, and readings
@@ -55,6 +57,7 @@ type reading[T any] struct {
 // freshness is what a view says of its figures' reading.
 type freshness struct {
 	Ready bool  // there are figures
+	Old   bool  // they are older than a look at them suggests
 	AtMs  int64 // when they were read, in Unix milliseconds
 	Err   error // why they could not be read anew; nil if they could
 }
@@ -62,29 +65,36 @@ type freshness struct {
 func (r reading[T]) about() freshness {
 	out := freshness{Ready: !r.at.IsZero()}
 	if out.Ready {
-		out.AtMs = r.at.UnixMilli()
+		out.AtMs, out.Old = r.at.UnixMilli(), time.Since(r.at) >= readingOld
 	}
 	out.Err = r.err
 	return out
 }
 
-// readFor is readShared for a viewer.
+// readFor is readShared for a viewer: for a page at once, with figures that may be old, and for its next look as new as can be.
 func readFor[T any](ctx context.Context, v *visit, key string, read func(ctx context.Context) (T, error)) reading[T] {
-	s := v.site
-	return readShared(ctx, s.readings, key, func(ctx context.Context) (T, error) {
+	s, patience := v.site, readingPatience
+	if v.r.FormValue("part") == "live" {
+		patience = livePatience
+	}
+	return readShared(ctx, s.readings, patience, key, func(ctx context.Context) (T, error) {
 		value, err := read(ctx)
 		return value, s.blame(ctx, err)
 	})
 }
 
 // readShared returns the reading of a key. Its value is for all viewers: nobody may change it.
-func readShared[T any](ctx context.Context, r *readings, key string, read func(ctx context.Context) (T, error)) reading[T] {
-	last := r.get(ctx, key, func(ctx context.Context) (any, error) { return read(ctx) })
+func readShared[T any](
+	ctx context.Context, r *readings, patience time.Duration, key string, read func(ctx context.Context) (T, error),
+) reading[T] {
+	last := r.get(ctx, patience, key, func(ctx context.Context) (any, error) { return read(ctx) })
 	value, _ := last.value.(T) // nil before the first reading
 	return reading[T]{value, last.at, last.err}
 }
 
-func (r *readings) get(ctx context.Context, key string, read func(ctx context.Context) (any, error)) reading[any] {
+func (r *readings) get(
+	ctx context.Context, patience time.Duration, key string, read func(ctx context.Context) (any, error),
+) reading[any] {
 	now := time.Now()
 	r.mu.Lock()
 	k := r.kept[key]
@@ -116,7 +126,7 @@ func (r *readings) get(ctx context.Context, key string, read func(ctx context.Co
 	select {
 	case <-ended:
 	case <-ctx.Done():
-	case <-time.After(readingPatience):
+	case <-time.After(patience):
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -44,7 +44,7 @@ func TestReadingsAreBounded(t *testing.T) {
 		for viewer := range 20 {
 			viewers.Go(func() {
 				for time.Since(began) < time.Minute {
-					readShared(t.Context(), r, strconv.Itoa(viewer%8), source.read)
+					readShared(t.Context(), r, readingPatience, strconv.Itoa(viewer%8), source.read)
 					time.Sleep(time.Second)
 				}
 			})
@@ -71,7 +71,7 @@ func TestReadingHasPatience(t *testing.T) {
 		get := func(wantValue int, wantWait time.Duration) {
 			t.Helper()
 			began := time.Now()
-			got := readShared(t.Context(), r, "a", source.read)
+			got := readShared(t.Context(), r, readingPatience, "a", source.read)
 			if waited := time.Since(began); got.value != wantValue || waited != wantWait || got.at.IsZero() != (wantValue == 0) {
 				t.Errorf("got %d of %v after %v, want %d after %v", got.value, got.at, waited, wantValue, wantWait)
 			}
@@ -94,28 +94,49 @@ func TestReadingHasPatience(t *testing.T) {
 	})
 }
 
+// Figures that nobody has asked for lately don't pass for new ones, and the page's next look waits for newer ones.
+func TestReadingThatIsOld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, source := newReadings(), &slowRead{took: time.Second}
+		about := func(patience time.Duration) freshness { return readShared(t.Context(), r, patience, "a", source.read).about() }
+		about(livePatience)
+		time.Sleep(readingOld - time.Second)
+		if got := about(readingPatience); !got.Ready || got.Old {
+			t.Errorf("of %v: %+v", readingOld-time.Second, got)
+		}
+		time.Sleep(2 * readingOld)
+		if got := about(readingPatience); !got.Ready || !got.Old {
+			t.Errorf("after a time without viewers: %+v", got)
+		}
+		if got := about(livePatience); got.Old {
+			t.Errorf("at the next look: %+v", got)
+		}
+	})
+}
+
 // A reading that fails leaves the last one, and says why. One that was begun before a change is not for those who ask after it.
 func TestReadingThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, source := newReadings(), &slowRead{took: 10 * time.Millisecond}
-		readShared(t.Context(), r, "a", source.read)
+		readShared(t.Context(), r, readingPatience, "a", source.read)
 		source.err = errors.New("the server is away")
 		time.Sleep(readingAge)
-		got := readShared(t.Context(), r, "a", source.read)
+		got := readShared(t.Context(), r, readingPatience, "a", source.read)
 		if about := got.about(); got.value != 1 || !about.Ready || !errors.Is(about.Err, source.err) || time.Since(time.UnixMilli(about.AtMs)) < readingAge {
 			t.Errorf("after a failure: %+v", got)
 		}
-		got = readShared(t.Context(), r, "b", source.read)
+		got = readShared(t.Context(), r, readingPatience, "b", source.read)
 		if about := got.about(); about.Ready || !errors.Is(about.Err, source.err) {
 			t.Errorf("a first reading that failed: %+v", got)
 		}
 		source.err = nil
 		early := make(chan int)
-		go func() { early <- readShared(t.Context(), r, "c", source.read).value }()
+		go func() { early <- readShared(t.Context(), r, readingPatience, "c", source.read).value }()
 		synctest.Wait()
 		r.forget()
-		late := readShared(t.Context(), r, "c", source.read).value
+		late := readShared(t.Context(), r, readingPatience, "c", source.read).value
 		if before := <-early; late != before+1 {
 			t.Errorf("reading %d was begun before the change, and %d answered after it", before, late)
 		}
@@ -128,7 +149,7 @@ func TestReadingThatFailsPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, source := newReadings(), &slowRead{took: time.Second, err: errors.New("the server is away")}
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(time.Second) {
-			readShared(t.Context(), r, "a", source.read)
+			readShared(t.Context(), r, readingPatience, "a", source.read)
 		}
 		time.Sleep(time.Minute) // the last one ends
 		synctest.Wait()
@@ -144,9 +165,9 @@ func TestReadingsAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, source := newReadings(), &slowRead{}
 		for i := range 3 * maxReadings {
-			readShared(t.Context(), r, strconv.Itoa(i), source.read)
+			readShared(t.Context(), r, readingPatience, strconv.Itoa(i), source.read)
 			time.Sleep(time.Millisecond)
-			readShared(t.Context(), r, "0", source.read)
+			readShared(t.Context(), r, readingPatience, "0", source.read)
 		}
 		if len(r.kept) != maxReadings || r.kept["0"] == nil {
 			t.Errorf("%d readings are kept, want %d with the one that is asked for", len(r.kept), maxReadings)
@@ -166,7 +187,7 @@ func TestReadingsThatWaitAreFew(t *testing.T) {
 		}
 		before := runtime.NumGoroutine()
 		for i := range keys {
-			if got := readShared(t.Context(), r, strconv.Itoa(i), read); got.about().Ready {
+			if got := readShared(t.Context(), r, readingPatience, strconv.Itoa(i), read); got.about().Ready {
 				t.Fatalf("key %d has a reading, which can't end", i)
 			}
 		}
@@ -180,7 +201,7 @@ func TestReadingsThatWaitAreFew(t *testing.T) {
 		if n := reads - 1; n < 1 || n > maxReadings { // one had begun
 			t.Errorf("%d readings of %d keys came after all, want 1 to %d", n, keys, maxReadings)
 		}
-		if got := readShared(t.Context(), r, strconv.Itoa(keys-1), read); !got.about().Ready {
+		if got := readShared(t.Context(), r, readingPatience, strconv.Itoa(keys-1), read); !got.about().Ready {
 			t.Error("the newest key has no reading")
 		}
 	})
@@ -196,7 +217,7 @@ func TestFirstReadingsAreBounded(t *testing.T) {
 			r, source := newReadings(), &slowRead{took: time.Second}
 			began := time.Now()
 			for i := 0; time.Since(began) < time.Hour; i++ {
-				readShared(t.Context(), r, key(i), source.read)
+				readShared(t.Context(), r, readingPatience, key(i), source.read)
 				r.forget()
 			}
 			reads := source.reads
@@ -217,9 +238,9 @@ func TestReadingIsNotPushedOut(t *testing.T) {
 		r, source := newReadings(), &slowRead{took: time.Second}
 		began, ready := time.Now(), false
 		for i := 0; time.Since(began) < time.Hour && !ready; i++ {
-			readShared(t.Context(), r, strconv.Itoa(i), source.read)
+			readShared(t.Context(), r, readingPatience, strconv.Itoa(i), source.read)
 			if i > 3*maxReadings {
-				ready = readShared(t.Context(), r, "mine", source.read).about().Ready
+				ready = readShared(t.Context(), r, readingPatience, "mine", source.read).about().Ready
 			}
 		}
 		if !ready {

@@ -49,6 +49,7 @@ func viewWords() map[string]words {
 		},
 		"reading":      {"This is being read, and appears in a moment.", "正在读取，稍后显示。"},
 		"reading.age":  {"as of %s", "%s的数据"},
+		"reading.old":  {"These figures are old. Newer ones are being read.", "数据较旧，正在读取新数据。"},
 		"searchgoeson": {"Not everything was searched yet: go on with the next page.", "尚未搜索完：请继续查看下一页。"},
 		"list":         {"List", "列出"},
 		"moveto":       {"New time", "新时间"},
