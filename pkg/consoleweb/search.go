@@ -140,6 +140,9 @@ type search struct {
 	// Pending says that pending tasks alone were searched: without an owner or a label there is no list of all states.
 	Pending bool
 	Next    string // the next page's address
+	GoesOn  string // where a search that has found nothing yet goes on by itself
+	// NoneSoFar says that a search went on by itself, and the pages before have no task.
+	NoneSoFar bool
 	First   string // the first page's, from a later one
 	Verbs   []bulkChoice
 }
@@ -168,7 +171,7 @@ func stateNames() []string {
 
 func readSearch(ctx context.Context, v *visit) (any, error) {
 	form := formOf(v.r.URL.Query())
-	out := &search{Form: form, States: stateNames(), Queues: v.c.QueueNames()}
+	out := &search{Form: form, States: stateNames(), Queues: v.c.QueueNames(), NoneSoFar: v.r.FormValue("none") != ""}
 	if form.ID != "" {
 		return out, out.byID(ctx, v)
 	}
@@ -193,7 +196,8 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 		return out, err
 	}
 	if out.Page.Next != "" {
-		out.Next = v.Link("search", append(form.pairs(), "cursor", out.Page.Next)...)
+		next := append(form.pairs(), "cursor", out.Page.Next)
+		out.Next, out.GoesOn = v.Link("search", next...), v.Link("search", append(next, "part", "live", "none", "1")...)
 	}
 	if form.Cursor != "" {
 		out.First = v.Link("search", form.pairs()...)

@@ -42,6 +42,8 @@ func viewWords() map[string]words {
 		"task":         {"Task", "任务"},
 		"tasks":        {"Tasks", "任务数"},
 		"notasks":      {"No task matches.", "没有符合的任务。"},
+		"nomoretasks":  {"No further task matches.", "没有更多符合的任务。"},
+		"searching":    {"None was found so far. The search goes on.", "暂未找到，继续搜索中。"},
 		"search":       {"Search", "搜索"},
 		"onlypending": {
 			"Pending tasks, by their next attempts. With a state, an owner or a label others are listed too.",

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -96,4 +97,24 @@ func TestUnansweredFigures(t *testing.T) {
 	for _, problem := range []string{"htmx:sendError", "htmx:afterRequest", "net::ERR"} {
 		p.forgive(problem)
 	}
+}
+
+// A search among tasks of another kind, of which one page can't read all, goes on by itself, and never says that nothing matches.
+func TestSearchGoesOnByItself(t *testing.T) {
+	p := openPages(t, openBrowser(t))
+	sought := p.due("ann", time.Hour)[0]
+	p.exec("UPDATE duetime_tasks SET kind = 'note.sought'")
+	p.due("bob", 0)
+	const double = `INSERT INTO duetime_tasks (id, kind, owner, queue, payload, state, due_at, run_at, attempt, max_attempts, version, shard, created_at, updated_at)
+		SELECT UNHEX(REPLACE(UUID(), '-', '')), kind, owner, queue, payload, state, due_at, run_at, attempt, max_attempts, version, shard, created_at, updated_at
+		FROM duetime_tasks WHERE owner = 'bob'`
+	for range 15 { // 32,768 tasks: more than three pages read
+		p.exec(double)
+	}
+	p.open("search?kind=note.sought")
+	p.says("main", "The search goes on.")
+	want(t, "what it says of tasks that it has not read", strings.Contains(p.text("main"), "No task matches"), false)
+	p.says("#found table", sought.ID.String())
+	p.open("search?kind=note.none")
+	p.says("#found", "No task matches.")
 }

@@ -66,8 +66,8 @@
   }
   setInterval(tick, 1000);
 
-  var live = document.getElementById("live"), unanswered = document.getElementById("unanswered"), read = now();
-  function isLive(e) { return Boolean(live && e.detail.target && e.detail.target.id === "live"); }
+  var live = document.querySelector("#live, #found"), unanswered = document.getElementById("unanswered"), read = now();
+  function isLive(e) { return Boolean(live) && e.detail.target === live; }
 
   // Views that nobody looks at ask for nothing, and neither do those behind a question.
   document.addEventListener("htmx:beforeRequest", function (e) {
