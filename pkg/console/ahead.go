@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/duetime/duetime/pkg/console/internal/views"
@@ -42,13 +39,18 @@ type Ahead struct {
 	FromMs  int64       `json:"from_ms"`
 	StepMs  int64       `json:"step_ms"`
 	Steps   []AheadStep `json:"steps"`
-	Rate    float64     `json:"rate"`    // tasks a second that workers ended in the busiest minute that was measured; 0 if unknown
 	Overdue int64       `json:"overdue"` // tasks that are due for longer than the configuration's grace
 	Cut     bool        `json:"cut"`     // some numbers of tasks are lower bounds
+
+	// How many tasks a second workers ended while tasks waited for them: in the slowest and in the fastest such minute of the last hour,
+	// and of the last day as far as this console has measured it. All three are 0 if no tasks waited.
+	CapacityLow  float64 `json:"capacity_low"`
+	CapacityHigh float64 `json:"capacity_high"`
+	CapacityAtMs int64   `json:"capacity_at_ms"` // the newest of these minutes
 }
 
 // Ahead counts what is due in the next steps. It reads a bounded part of the rows: up to 200,000 tasks are counted in full. The
-// rate is measured on the way, in up to three minutes of the last hour a call, and each minute only once.
+// capacity is measured on the way, each minute only once.
 func (c *Console) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 	now, err := c.store.Now(ctx, nil)
 	if err != nil {
@@ -70,7 +72,8 @@ func (c *Console) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 	for i, s := range read.Steps {
 		a.Steps[i] = AheadStep{AtMs: a.FromMs + int64(i)*a.StepMs, Tasks: s.Tasks, Groups: s.Groups}
 	}
-	a.Rate, err = c.pace.measure(ctx, c.views, now)
+	err = c.pace.measure(ctx, c.views, now)
+	a.CapacityLow, a.CapacityHigh, a.CapacityAtMs = c.pace.capacity(now)
 	return a, err
 }
 
@@ -91,65 +94,4 @@ func (q AheadQuery) complete(now time.Time) (AheadQuery, error) {
 	return q, nil
 }
 
-const (
-	maxStep    = 24 * time.Hour
-	paceSpan   = time.Hour       // minutes that are measured
-	paceKept   = 24 * time.Hour  // how long a measured minute counts
-	paceAtOnce = 3               // minutes that one call measures
-	paceDelay  = 2 * time.Minute // from a minute's beginning: by then its late tasks have ended too
-)
-
-// pace keeps how fast workers were in minutes that were measured. All consoles that As makes of one share it.
-type pace struct {
-	mu      sync.Mutex
-	minutes map[time.Time]float64
-}
-
-type paceRows interface {
-	Pace(ctx context.Context, from, to time.Time) (float64, error)
-}
-
-// measure measures the newest minutes that were not measured before, and returns the highest rate.
-func (p *pace) measure(ctx context.Context, rows paceRows, now time.Time) (float64, error) {
-	claimed := p.claim(now)
-	for i, minute := range claimed {
-		rate, err := rows.Pace(ctx, minute, minute.Add(time.Minute))
-		if err != nil {
-			p.unclaim(claimed[i:])
-			return 0, err
-		}
-		p.mu.Lock()
-		p.minutes[minute] = rate
-		p.mu.Unlock()
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Max(append(slices.Collect(maps.Values(p.minutes)), 0)), nil
-}
-
-// claim returns minutes that the caller measures, the newest first, so that no other caller does. It forgets old ones.
-func (p *pace) claim(now time.Time) (minutes []time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.minutes == nil {
-		p.minutes = map[time.Time]float64{}
-	}
-	maps.DeleteFunc(p.minutes, func(m time.Time, _ float64) bool { return now.Sub(m) > paceKept })
-	last := now.Add(-paceDelay).Truncate(time.Minute)
-	for m := last; now.Sub(m) <= paceSpan && len(minutes) < paceAtOnce; m = m.Add(-time.Minute) {
-		if _, measured := p.minutes[m]; !measured {
-			p.minutes[m] = 0
-			minutes = append(minutes, m)
-		}
-	}
-	return minutes
-}
-
-// unclaim leaves minutes to later calls.
-func (p *pace) unclaim(minutes []time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, m := range minutes {
-		delete(p.minutes, m)
-	}
-}
+const maxStep = 24 * time.Hour

@@ -1,9 +1,7 @@
 package console
 
 import (
-	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -63,57 +61,5 @@ func TestAhead(t *testing.T) {
 		if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != field {
 			t.Errorf("%s: got %v", field, err)
 		}
-	}
-}
-
-// paces are measured rates by the minute's distance from the first one.
-type paces struct {
-	began time.Time
-	asked []int
-	rates map[int]float64
-	err   error
-}
-
-func (p *paces) Pace(_ context.Context, from, to time.Time) (float64, error) {
-	minute := int(from.Sub(p.began) / time.Minute)
-	if p.asked = append(p.asked, minute); to.Sub(from) != time.Minute {
-		return 0, errors.New("this is no minute")
-	}
-	return p.rates[minute], p.err
-}
-
-// Each minute of the last hour is measured once, and the highest rate counts for a day.
-func TestPaceIsMeasuredOnce(t *testing.T) {
-	t.Parallel()
-	began := time.UnixMilli(1_800_000_000_000).UTC().Truncate(time.Minute)
-	rows := &paces{began: began, rates: map[int]float64{-2: 7, -5: 1000, 3000: 2}}
-	var p pace
-	measured := func(after time.Duration, rate float64, minutes ...int) {
-		t.Helper()
-		rows.asked = nil
-		got, err := p.measure(t.Context(), rows, began.Add(after))
-		if err != nil || got != rate || !slices.Equal(rows.asked, minutes) {
-			t.Errorf("after %v: %v a second, minutes %v, %v; want %v and %v", after, got, rows.asked, err, rate, minutes)
-		}
-	}
-	measured(0, 7, -2, -3, -4)
-	measured(time.Second, 1000, -5, -6, -7)
-	rows.err = errors.New("away")
-	if _, err := p.measure(t.Context(), rows, began); !errors.Is(err, rows.err) {
-		t.Errorf("got %v", err)
-	}
-	rows.err = nil
-	measured(time.Minute+time.Second, 1000, -1, -8, -9) // what failed is measured by another call
-	for range 17 {
-		_, err := p.measure(t.Context(), rows, began.Add(time.Minute))
-		pipelinetest.Must(t, err)
-	}
-	measured(time.Minute, 1000)
-	measured(3002*time.Minute, 2, 3000, 2999, 2998)
-	if len(p.minutes) != 3 {
-		t.Errorf("%d minutes are kept after a day, want 3", len(p.minutes))
-	}
-	if c := New(Config{}, nil, nil, nil); c.As("ann@host").pace != c.pace {
-		t.Error("As made another pace")
 	}
 }

@@ -23,12 +23,13 @@ type aheadView struct {
 	Bars     []aheadBar
 	Width    int
 	Height   int
-	RateY    int // of the line that says what the workers do in a step; 0: none is drawn
+	LineY    int // of the line that says what the workers do in a step; 0: none is drawn
 	Heads    []aheadHead
 	Rows     []heatRow
 	Busy     []busyStep
 	Hidden   int // groups that have no row
 	PerStep  float64
+	Capacity string // what workers were measured to do in a second
 }
 
 // aheadBar is one step of the strip.
@@ -63,10 +64,10 @@ type heatCell struct {
 
 // busyStep is one of the fullest steps.
 type busyStep struct {
-	AtMs    int64
-	Tasks   int64
-	Seconds float64 // that workers need; 0: unknown
-	Link    string
+	AtMs  int64
+	Tasks int64
+	Work  string // how long workers need; empty: unknown
+	Link  string
 }
 
 // aheadSpan is how far ahead the view looks, and in which steps.
@@ -121,11 +122,12 @@ func (a *aheadView) strip(v *visit) {
 		a.Total += s.Tasks
 		a.Highest = max(a.Highest, s.Tasks)
 	}
-	a.PerStep = a.Rate * float64(a.StepMs) / 1000
+	a.Capacity = v.between(v.Short(int64(math.Round(a.CapacityLow))), v.Short(int64(math.Round(a.CapacityHigh))))
+	a.PerStep = a.CapacityLow * float64(a.StepMs) / 1000
 	top := float64(max(1, a.Highest))
 	if a.PerStep > 0 && a.PerStep < 20*top { // else the bars would be too low to be seen
 		top = max(top, a.PerStep)
-		a.RateY = int(stripHeight - a.PerStep/top*(stripHeight-10))
+		a.LineY = int(stripHeight - a.PerStep/top*(stripHeight-10))
 	}
 	w := stripWidth / max(1, len(a.Steps))
 	for i, s := range a.Steps {
@@ -141,12 +143,24 @@ func (a *aheadView) strip(v *visit) {
 		if s.Tasks == 0 {
 			break
 		}
-		busy := busyStep{AtMs: s.AtMs, Tasks: s.Tasks, Link: a.list(v, s.AtMs)}
-		if a.Rate > 0 {
-			busy.Seconds = float64(s.Tasks) / a.Rate
-		}
-		a.Busy = append(a.Busy, busy)
+		a.Busy = append(a.Busy, busyStep{AtMs: s.AtMs, Tasks: s.Tasks, Work: a.work(v, s.Tasks), Link: a.list(v, s.AtMs)})
 	}
+}
+
+// work is how long workers need for some tasks; empty if that is not known.
+func (a *aheadView) work(v *visit, tasks int64) string {
+	if a.CapacityLow <= 0 {
+		return ""
+	}
+	return v.between(v.Seconds(float64(tasks)/a.CapacityHigh), v.Seconds(float64(tasks)/a.CapacityLow))
+}
+
+// between is a range.
+func (v *visit) between(low, high string) string {
+	if low == high {
+		return low
+	}
+	return v.T("between", low, high)
 }
 
 // StepTasks is what the workers do in one step.

@@ -39,6 +39,15 @@ func (v *visit) At(ms int64) moment {
 	}
 }
 
+// Lately is a moment of the last day: without its date, if that is today's.
+func (v *visit) Lately(ms int64) string {
+	at := time.UnixMilli(ms).In(v.zone)
+	if at.Format(time.DateOnly) == v.now.Format(time.DateOnly) {
+		return at.Format("15:04")
+	}
+	return at.Format("01-02 15:04")
+}
+
 // Clock is a moment without its day.
 func (v *visit) Clock(ms int64) string { return time.UnixMilli(ms).In(v.zone).Format("15:04") }
 

@@ -204,7 +204,7 @@ func singularWords() map[string]words {
 		"dead.found.one":       {"%s dead task", "%s 个死亡任务"},
 		"dead.errors.one":      {"%d error", "%d 种错误"},
 		"ahead.has.one":        {"%s task", "%s 个任务"},
-		"ahead.line.one":       {"What the workers do in one step: %s task", "工作进程每个时段可完成 %s 个任务"},
+		"ahead.line.one":       {"What the workers did under load in one step: %s task", "负载下工作进程每个时段完成 %s 个任务"},
 		"ahead.more.one":       {"%d smaller group is left out.", "另有 %d 个较小的分组未显示。"},
 		"health.degraded.one":  {
 			"%d worker looks in MySQL, as no hints come in time: Kafka, Redis or the leader of event may be away. No task is lost; some are up " +

@@ -1,7 +1,6 @@
 package views
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -106,62 +105,4 @@ func lowerBounds(t *testing.T, v Views, q AheadQuery, plain []AheadStep) {
 	if !got.Cut {
 		t.Error("the result of a small budget is not cut")
 	}
-}
-
-// Even work is measured over a quarter of it, a burst over a second.
-func TestFastest(t *testing.T) {
-	t.Parallel()
-	spread := func(n int, over time.Duration) (ends []int64) {
-		for i := range n {
-			ends = append(ends, int64(i)*over.Milliseconds()/int64(n))
-		}
-		return ends
-	}
-	for name, c := range map[string]struct {
-		ends  []int64
-		tasks int64
-		want  float64
-	}{
-		"evenly over a minute":      {spread(400, time.Minute), 6000, 100},
-		"all in three seconds":      {spread(400, 3*time.Second), 140_000, 46_667},
-		"all at one moment":         {make([]int64, 100), 100, 100},
-		"a burst among even ones":   {append(make([]int64, 200), spread(200, time.Minute)...), 400, 200},
-		"none, for all were purged": {nil, 100, 0},
-	} {
-		slices.Sort(c.ends)
-		if got := fastest(c.ends, c.tasks); !about(got, c.want, 0.03) {
-			t.Errorf("%s: %.0f a second, want %.0f", name, got, c.want)
-		}
-	}
-}
-
-// 96,000 tasks of a minute, 90,000 of them at once, which the workers ended within two seconds.
-func TestPace(t *testing.T) {
-	t.Parallel()
-	g := newGenerator()
-	const crowd, calm = 90_000, 6000
-	var rows []task.Task
-	for i := range crowd {
-		rows = append(rows, g.done(t0, time.Duration(i)*2*time.Second/crowd))
-	}
-	for i := range calm {
-		rows = append(rows, g.done(t0.Add(time.Duration(i)*time.Minute/calm), time.Millisecond))
-	}
-	for i := range 3000 {
-		rows = append(rows, g.done(t0.Add(time.Minute+time.Duration(i)*time.Minute/3000), time.Millisecond))
-	}
-	rows = append(rows, g.done(t0.Add(2*time.Minute), 0), g.pending(t0.Add(2*time.Minute)))
-	onBoth(t, rows, func(t *testing.T, v Views) {
-		for i, want := range []struct{ low, high float64 }{
-			{20_000, 47_000}, // 60,000 are counted
-			{45, 75},
-			{0, 0}, // too few
-		} {
-			from := t0.Add(time.Duration(i) * time.Minute)
-			got := value[float64](t)(v.Pace(t.Context(), from, from.Add(time.Minute)))
-			if got < want.low || got > want.high {
-				t.Errorf("minute %d: %.0f a second, want %.0f to %.0f", i, got, want.low, want.high)
-			}
-		}
-	})
 }

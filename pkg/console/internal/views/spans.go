@@ -26,9 +26,8 @@ type indexOrder struct {
 }
 
 var (
-	byChange    = indexOrder{index: "duetime_tasks_updated", column: "updated_at"}
-	byRunAt     = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "} // of pending rows
-	doneByRunAt = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 1 AND "}
+	byChange = indexOrder{index: "duetime_tasks_updated", column: "updated_at"}
+	byRunAt  = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "} // of pending rows
 )
 
 // span is a range of an index: moments in [from, to), in Unix milliseconds.

@@ -41,9 +41,9 @@ func BenchmarkPage(b *testing.B) {
 			_, err := v.Ahead(b.Context(), AheadQuery{From: now, Step: 10 * time.Minute, Steps: 144, By: "queue", Overdue: now})
 			return err
 		}},
-		{"pace/calm", func() error { _, err := v.Pace(b.Context(), hour, hour.Add(time.Minute)); return err }},
+		{"pace/hour", func() error { _, err := v.Pace(b.Context(), hour, 60); return err }},
 		{"pace/crowd", func() error {
-			_, err := v.Pace(b.Context(), now.Add(-crowdAway), now.Add(-crowdAway+time.Minute))
+			_, err := v.Pace(b.Context(), now.Add(-crowdAway), 1)
 			return err
 		}},
 		{"lag/hour", func() error {
