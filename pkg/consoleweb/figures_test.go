@@ -130,16 +130,22 @@ func TestOldFiguresSayTheyAre(t *testing.T) {
 func TestCapacityIsThatUnderLoad(t *testing.T) {
 	t.Parallel()
 	p := open(t)
+	var ids []task.ID
 	for range 2 * 60 {
-		p.schedule(charge.New("ada", Charge{1}, task.In(3*time.Hour)))
+		ids = append(ids, p.schedule(charge.New("ada", Charge{1}, task.In(3*time.Hour))).ID)
 	}
 	p.schedule(charge.New("bob", Charge{1}, task.In(70*time.Minute)))
-	const done = `UPDATE duetime_tasks AS t JOIN (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS nth FROM duetime_tasks WHERE owner = 'ada') AS n ON n.id = t.id
-		SET state = 1, version = 2, created_at = ? - 1000000, due_at = ? + nth * ?, run_at = due_at, finished_at = due_at + 3 + nth * ?, updated_at = finished_at`
+	ended := func(due, end func(nth int) int64) {
+		for i, id := range ids {
+			p.exec("UPDATE duetime_tasks SET state = 1, version = 2, created_at = ?, due_at = ?, run_at = ?, finished_at = ?, updated_at = ? WHERE id = ?",
+				due(i)-1000, due(i), due(i), end(i), end(i), id[:])
+		}
+	}
 	minute := time.Now().Truncate(time.Minute).Add(-5 * time.Minute).UnixMilli()
-	p.exec(done, minute, minute, 450, 0) // each half a second, on time
+	evenly := func(nth int) int64 { return minute + int64(nth)*450 }
+	ended(evenly, evenly)
 	p.wantHas("ahead on a quiet day", p.figures("ahead?span=6h"), "capacity: not measured yet")
-	p.exec(done, minute, minute, 0, 100) // all at once: ten a second
+	ended(func(int) int64 { return minute }, func(nth int) int64 { return minute + int64(nth)*100 })
 	p.anew()
 	p.wantHas("ahead after a crowd", p.figures("ahead?span=6h"), "under load workers ended 10 a second (", " 1 task, about 100 ms of work")
 }

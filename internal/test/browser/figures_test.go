@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
+
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/consoleweb"
@@ -117,4 +119,38 @@ func TestSearchGoesOnByItself(t *testing.T) {
 	p.says("#found table", sought.ID.String())
 	p.open("search?kind=note.none")
 	p.says("#found", "No task matches.")
+}
+
+// late makes tasks that ended in the last minutes, each so long after its time.
+func (p *pages) late(lag time.Duration, n int) {
+	p.t.Helper()
+	p.due("late", make([]time.Duration, n)...)
+	p.exec(`UPDATE duetime_tasks SET state = 1, version = 2, finished_at = created_at - 60000, updated_at = finished_at, due_at = finished_at - ?, run_at = due_at,
+		created_at = due_at - 1000 WHERE owner = 'late' AND state = 0`, lag.Milliseconds())
+}
+
+// fillTexts records what is written on canvases, and where it begins.
+const fillTexts = `window.written = []; (fill => { CanvasRenderingContext2D.prototype.fillText = function (text, x) {
+	const width = this.measureText(text).width, part = {right: 1, end: 1, center: 0.5}[this.textAlign] || 0;
+	window.written.push({text: text, left: x + this.getTransform().e - part * width});
+	return fill.apply(this, arguments);
+}})(CanvasRenderingContext2D.prototype.fillText)`
+
+// The marks of a lag of minutes have their units, and stand wholly on the chart.
+func TestLagAxisIsWhole(t *testing.T) {
+	p := openPages(t, openBrowser(t))
+	p.late(150*time.Second, 3)
+	p.do(command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fillTexts}))
+	for _, at := range []string{"lag", "lag?span=15m"} {
+		p.show(at)
+		p.await(`window.written.some(w => w.text === "150 s")`)
+		for _, w := range eval[[]struct {
+			Text string
+			Left float64
+		}](p.tab, "window.written") {
+			if w.Left < 0 || strings.HasSuffix(w.Text, "000 ms") {
+				t.Errorf("%s: %q begins at %.0f px", at, w.Text, w.Left)
+			}
+		}
+	}
 }

@@ -5,6 +5,21 @@
   function clock(seconds) {
     return new Date(seconds * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   }
+  // A lag with its unit, as the server says it. A mark of the axis is a round number.
+  function said(ms) {
+    if (Math.abs(ms) >= 10000) { return (ms / 1000).toFixed(1) + " s"; }
+    return ms.toFixed(Math.abs(ms) >= 100 ? 0 : 1) + " ms";
+  }
+  function mark(ms) { return Math.abs(ms) >= 1000 ? Number((ms / 1000).toPrecision(6)) + " s" : Number(ms.toPrecision(6)) + " ms"; }
+  // The axis has room for its longest mark.
+  function room(u, marks, axis) {
+    if (!marks) { return 50; } // before the first drawing
+    u.ctx.save();
+    u.ctx.font = u.axes[axis].font[0];
+    var widest = Math.max.apply(null, marks.map(function (text) { return u.ctx.measureText(text).width; }));
+    u.ctx.restore();
+    return Math.ceil(widest / devicePixelRatio) + 20; // with the ticks and the gap
+  }
   function draw() {
     document.querySelectorAll(".plot[data-plot]").forEach(function (box) {
       var data = JSON.parse(box.dataset.plot || "null");
@@ -18,9 +33,9 @@
         // The scale begins below zero: what is early would be there, and nothing may be.
         scales: { y: { range: function (u, min, max) { return [Math.min(-max / 8, -2, min), Math.max(10, max * 1.1)]; } } },
         series: [{ label: box.dataset.time, value: function (u, v) { return v == null ? "–" : clock(v); } }].concat(names.map(function (name, i) {
-          return { label: name, stroke: colour(colours[i]), width: 1.5, value: function (u, v) { return v == null ? "–" : v.toFixed(1) + " ms"; } };
+          return { label: name, stroke: colour(colours[i]), width: 1.5, value: function (u, v) { return v == null ? "–" : said(v); } };
         })),
-        axes: [Object.assign({ values: function (u, all) { return all.map(clock); } }, axis), Object.assign({ size: 70, values: function (u, all) { return all.map(function (v) { return v + " ms"; }); } }, axis)],
+        axes: [Object.assign({ values: function (u, all) { return all.map(clock); } }, axis), Object.assign({ size: room, values: function (u, all) { return all.map(mark); } }, axis)],
         hooks: {
           draw: [function (u) {
             var y = u.valToPos(0, "y", true);
