@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
@@ -152,5 +153,50 @@ func TestLagAxisIsWhole(t *testing.T) {
 				t.Errorf("%s: %q begins at %.0f px", at, w.Text, w.Left)
 			}
 		}
+	}
+}
+
+// New figures take away neither the focus, nor what is selected, nor how far a table is scrolled, nor the chart's zoom.
+func TestNewFiguresLeaveTheReadersPlace(t *testing.T) {
+	p := openPages(t, openBrowser(t))
+	p.due("ann", 10*time.Minute, 20*time.Minute, 30*time.Minute)
+	p.late(time.Second, 5)
+	p.do(chromedp.EmulateViewport(700, 800))
+	renewed := func() {
+		t.Helper()
+		eval[bool](p.tab, "document.querySelector('#live').firstElementChild.before(document.createElement('hr')), true")
+		p.look()
+		p.await("!document.querySelector('#live > hr')")
+	}
+	p.show("ahead")
+	const focused = "document.activeElement.getAttribute('href')"
+	link := eval[string](p.tab, "(a => (a.focus(), a.getAttribute('href')))(document.querySelectorAll('#live td a')[1])")
+	eval[int](p.tab, "document.querySelector('#live .wide').scrollLeft = 60")
+	renewed()
+	want(t, "what has the focus", eval[string](p.tab, focused), link)
+	want(t, "how far the table is scrolled", eval[int](p.tab, "document.querySelector('#live .wide').scrollLeft"), 60)
+
+	eval[bool](p.tab, "getSelection().selectAllChildren(document.querySelector('#live .sum')), true")
+	selected := eval[string](p.tab, "getSelection().toString()")
+	p.look()
+	want(t, "what is selected", eval[string](p.tab, "getSelection().toString()"), selected)
+	eval[bool](p.tab, "getSelection().removeAllRanges(), true")
+	p.due("bob", 40*time.Minute)
+	renewed()
+
+	p.do(command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fillTexts}))
+	p.show("lag")
+	p.there(".plot canvas")
+	marks := func() string { return eval[string](p.tab, "(all => (window.written = [], all))(window.written.map(w => w.text).join())") }
+	whole := marks()
+	eval[bool](p.tab, "document.querySelector('.u-over').scrollIntoView({block: 'center'}), true")
+	box := eval[map[string]float64](p.tab, "(r => ({x: r.x, y: r.y, w: r.width, h: r.height}))(document.querySelector('.u-over').getBoundingClientRect())")
+	drag(p.tab, box["x"]+box["w"]/4, box["y"]+box["h"]/2, box["w"]/4)
+	p.await("window.written.length > 0")
+	zoomed := marks()
+	renewed()
+	p.await("window.written.length > 0")
+	if got := marks(); got != zoomed || zoomed == whole {
+		t.Errorf("the chart's marks: %s; zoomed %s; with new figures %s", whole, zoomed, got)
 	}
 }

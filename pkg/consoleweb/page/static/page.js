@@ -59,6 +59,7 @@
     return (ms < 0 ? words.ago : words.in).replace("%s", short(Math.abs(ms)));
   }
   function tick() {
+    if (!getSelection().isCollapsed) { return; } // it would be lost
     document.querySelectorAll("[data-at]:not([data-at=''])").forEach(function (e) {
       var text = (e.dataset.text || "%s").replace("%s", relative(Number(e.dataset.at)));
       if (e.textContent !== text) { e.textContent = text; }
@@ -95,9 +96,35 @@
     unanswered.firstElementChild.textContent = "";
     live.classList.remove("old");
   }
+  // New figures leave the reader's place: the focus, how far tables are scrolled, and a selection, which they wait for.
+  var place = null;
+  function focusable() { return Array.from(live.querySelectorAll("a[href], button, input, select, .wide")); }
+  function selects() { return !getSelection().isCollapsed && live.contains(getSelection().anchorNode); }
+  function keepPlace() {
+    var focused = live.contains(document.activeElement) ? document.activeElement : null;
+    place = {
+      nth: focused ? focusable().indexOf(focused) : -1, href: focused && focused.getAttribute("href"),
+      scrolled: Array.from(live.querySelectorAll(".wide"), function (box) { return box.scrollLeft; }),
+    };
+  }
+  function takePlace() {
+    live.querySelectorAll(".wide").forEach(function (box, i) { box.scrollLeft = place.scrolled[i] || 0; });
+    if (place.nth >= 0) {
+      var all = focusable(), same = all[place.nth];
+      if (place.href && (!same || same.getAttribute("href") !== place.href)) {
+        same = all.find(function (e) { return e.getAttribute("href") === place.href; }) || same;
+      }
+      if (same) { same.focus({ preventScroll: true }); }
+    }
+    place = null;
+  }
   document.addEventListener("htmx:beforeSwap", function (e) {
     if (!isLive(e)) { return; }
-    if (e.detail.xhr.status === 200) { return answered(); }
+    if (e.detail.xhr.status === 200) {
+      answered();
+      e.detail.shouldSwap = !selects();
+      return keepPlace();
+    }
     e.detail.shouldSwap = false;
     var why = new DOMParser().parseFromString(e.detail.xhr.responseText, "text/html").querySelector("main .mistake[role=alert]");
     keep(why ? why.textContent : unanswered.dataset.text);
@@ -117,6 +144,11 @@
   reachWide();
   window.addEventListener("resize", reachWide);
   document.addEventListener("htmx:afterSettle", reachWide);
+  document.addEventListener("htmx:afterSwap", function (e) {
+    if (!isLive(e) || !place) { return; }
+    reachWide(); // else a table can't have the focus
+    takePlace();
+  });
 
   var afterG = 0;
   document.addEventListener("keydown", function (e) {

@@ -20,15 +20,24 @@
     u.ctx.restore();
     return Math.ceil(widest / devicePixelRatio) + 20; // with the ticks and the gap
   }
+  var chart = null;
+  // New figures come into the chart that is there: a reader who has zoomed in stays there.
+  function renew(box, data) {
+    var x = chart.scales.x, old = chart.data[0], zoomed = old.length > 0 && (x.min !== old[0] || x.max !== old[old.length - 1]);
+    box.replaceChildren(chart.root);
+    chart.setData(data, !zoomed);
+    if (zoomed) { chart.setScale("x", { min: x.min, max: x.max }); }
+  }
   function draw() {
     document.querySelectorAll(".plot[data-plot]").forEach(function (box) {
       var data = JSON.parse(box.dataset.plot || "null");
       if (!data || !window.uPlot) { return; }
       var names = box.dataset.names.split(","), colours = ["--good", "--link", "--warn", "--soft"];
       box.removeAttribute("data-plot");
+      if (chart) { return renew(box, data); }
       box.replaceChildren();
       var axis = { stroke: colour("--soft"), grid: { stroke: colour("--edge"), width: 1 }, ticks: { stroke: colour("--edge"), width: 1 } };
-      new uPlot({
+      chart = new uPlot({
         width: Math.max(300, box.clientWidth), height: 260,
         // The scale begins below zero: what is early would be there, and nothing may be.
         scales: { y: { range: function (u, min, max) { return [Math.min(-max / 8, -2, min), Math.max(10, max * 1.1)]; } } },
