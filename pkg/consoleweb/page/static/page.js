@@ -20,8 +20,8 @@
     if (link && !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0) {
       e.preventDefault();
       ask(link.getAttribute("href"));
-    } else if (dialog.open && e.target.closest("#dialog-body a") && body.querySelector(".question")) {
-      e.preventDefault(); // "no" leads back to the page behind the dialog
+    } else if (e.target.closest("#dialog-body [data-no]")) {
+      e.preventDefault(); // it leads back to the page behind the dialog
       dialog.close();
     }
   });
@@ -36,8 +36,11 @@
   document.addEventListener("htmx:afterSettle", function (e) {
     if (e.detail.target !== body || !body.firstChild) { return; }
     if (!dialog.open) { dialog.showModal(); }
-    var first = body.querySelector("input:not([type=hidden]), button, a");
+    // Enter answers the question, but does not do what can't be taken back: that takes a step to its button.
+    var first = body.querySelector("form .grave") ? "[data-no]" : body.querySelector("form") ? "form input:not([type=hidden]), form button" : "a";
+    first = body.querySelector(first);
     if (first) { first.focus(); }
+    body.querySelectorAll(".question td a").forEach(function (a) { a.target = "_blank"; }); // the question stays
   });
   dialog.addEventListener("close", function () {
     var done = body.querySelector("[data-outcome=done]");
