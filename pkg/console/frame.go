@@ -28,6 +28,7 @@ type Frame struct {
 	Leaders   []Leader         `json:"leaders"`
 	Shards    []Shard          `json:"shards"`
 	IndexErr  error            `json:"-"`         // Redis is away: the frame has no shards
+	NoIndex   bool             `json:"-"`         // there is none, as in package embedded: the frame has no shards and no leaders
 	Unhandled []Unhandled      `json:"unhandled"` // among the tasks whose next try comes first
 	TookMs    int64            `json:"took_ms"`   // to read all this
 }
@@ -51,18 +52,22 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 	if err != nil {
 		return Frame{}, err
 	}
-	shards, err := c.indexShards(ctx)
-	if err != nil && !c.indexAway(err) {
-		return Frame{}, err
+	var shards []indexShard
+	if c.index != nil {
+		if shards, err = c.indexShards(ctx); err != nil && !c.indexAway(err) {
+			return Frame{}, err
+		}
 	}
 	f := Frame{
 		Namespace: c.cfg.Namespace, NowMs: live.Now.UnixMilli(), States: map[string]int64{},
 		WindowMs: frameWindow.Milliseconds(), Scheduled: live.Scheduled, Fired: live.Fired,
 		LagMs:  lagOf(live.LagP50, live.LagP99, live.LagMax),
-		Queues: queuesOf(c.cfg.Queues, live), Leaders: leadersOf(live.Epochs, live.Processes, shards), Shards: shardsOf(shards),
+		Queues: queuesOf(c.cfg.Queues, live), Shards: shardsOf(shards),
 		Unhandled: unhandledOf(live.Unhandled), TookMs: time.Since(began).Milliseconds(),
 	}
-	f.IndexErr = err
+	if f.IndexErr, f.NoIndex = err, c.index == nil; !f.NoIndex {
+		f.Leaders = leadersOf(live.Epochs, live.Processes, shards)
+	}
 	for state, n := range live.States {
 		f.States[state.String()] = n
 	}

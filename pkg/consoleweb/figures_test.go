@@ -149,3 +149,16 @@ func TestCapacityIsThatUnderLoad(t *testing.T) {
 	p.anew()
 	p.wantHas("ahead after a crowd", p.figures("ahead?span=6h"), "under load workers ended 10 a second (", " 1 task, about 100 ms of work")
 }
+
+// Without Redis and elections nothing is called away, and nobody is missed.
+func TestHealthOfAnEmbeddedPipeline(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	page := p.figures("health")
+	p.wantHas("health", page, "Nobody is elected here")
+	for _, wrong := range []string{"Redis does not answer", "no living process", "Leaders", "Shards", "can&#39;t be read"} {
+		if strings.Contains(page, wrong) {
+			t.Errorf("health says %q: %s", wrong, page)
+		}
+	}
+}

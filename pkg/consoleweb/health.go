@@ -61,7 +61,7 @@ func readFrame(ctx context.Context, c *console.Console) (frameRead, error) {
 		return frameRead{}, err
 	}
 	leads := frame.Leaders
-	if frame.IndexErr == nil { // else Leaders, which says who was asked to resign, would fail too
+	if frame.IndexErr == nil && !frame.NoIndex { // else Leaders, which says who was asked to resign, would fail too
 		leads, err = c.Leaders(ctx)
 	}
 	return frameRead{frame, leads}, err

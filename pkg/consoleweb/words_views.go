@@ -222,6 +222,10 @@ func figureWords() map[string]words {
 		"health.change":   {"from %d to %d shards: %s of %s rows moved", "分片从 %d 变为 %d：已移动 %s / %s 行"},
 		"health.horizon":  {"tasks stand in Redis %s ahead", "Redis 存放未来 %s 内的任务"},
 		"health.partial":  {"the index may lack later tasks", "索引可能缺少较晚的任务"},
+		"health.noindex": {
+			"Nobody is elected here, and nothing stands in Redis: the service's own processes look in the database for what is due.",
+			"此部署没有选举，也不使用 Redis：服务自己的进程在数据库中查找到期任务。",
+		},
 		"health.noshards": {"The index can't be read now.", "目前无法读取索引。"},
 		"health.read":     {"Read in %d ms.", "读取耗时 %d 毫秒。"},
 	}

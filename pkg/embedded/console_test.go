@@ -44,7 +44,7 @@ func TestConsole(t *testing.T) {
 		}
 		frame, err := c.Frame(ctx)
 		pipelinetest.Must(t, err)
-		if frame.IndexErr == nil || len(frame.Queues) != 2 {
+		if frame.IndexErr != nil || !frame.NoIndex || len(frame.Leaders) != 0 || len(frame.Queues) != 2 {
 			t.Errorf("got %+v", frame)
 		}
 	})

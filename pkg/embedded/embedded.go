@@ -232,7 +232,7 @@ func (p *Pipeline) DB() *sqlx.DB { return p.store.DB() }
 
 // Console returns operators' view of the pipeline and their changes of it, for the service's own pages and tools. Changes by it
 // have the actor service@host in the history; Console.As gives another one. It knows the queues of Config.Queues. What it
-// says of an index is an error: there is none.
+// says of an index is an error, or a frame without shards and leaders: there is none, and nobody is elected.
 func (p *Pipeline) Console() *console.Console {
 	return console.New(console.Config{
 		Namespace: p.cfg.Namespace, Queues: p.cfg.Queues, Limits: p.cfg.Limits, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
