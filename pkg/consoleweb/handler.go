@@ -67,6 +67,7 @@ func (s *site) handler() http.Handler {
 	for _, at := range places() {
 		mux.Handle("GET /"+at.name, s.visited(func(w http.ResponseWriter, v *visit) { s.show(w, v, at) }))
 	}
+	mux.Handle("GET /jump", s.visited(s.jump))
 	mux.Handle("GET /change", s.visited(s.askChange))
 	mux.Handle("POST /change", s.visited(s.doChange))
 	mux.Handle("POST /settings", s.visited(s.saveSettings))

@@ -94,7 +94,7 @@ func frameWords() map[string]words {
 		"view.refused":    {"No answer", "无法回应"},
 		"skip":            {"Skip to content", "跳到内容"},
 		"menu":            {"Views", "视图"},
-		"jump":            {"Owner or task id", "所有者或任务 ID"},
+		"jump":            {"Owner, task id, kind or queue", "所有者、任务 ID、类型或队列"},
 		"question":        {"Question", "确认"},
 		"close":           {"Close", "关闭"},
 		"keys":            {"Keys", "快捷键"},

@@ -158,7 +158,7 @@
     if (e.ctrlKey || e.metaKey || e.altKey || dialog.open || e.target.closest("input, select, textarea")) { return; }
     if (e.key === "/") {
       e.preventDefault();
-      (document.getElementById("search") || document.getElementById("jump")).focus();
+      document.getElementById("jump").focus();
     } else if (e.key === "?") {
       if (!keys.open) { keys.showModal(); }
     } else if (e.key === "g") {
