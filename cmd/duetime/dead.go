@@ -40,9 +40,9 @@ func (t *tool) writeDead(rows []console.Task) error {
 	if width, ok := t.width(); ok {
 		return t.writeNarrowDead(rows, width)
 	}
-	lines := [][]string{{"TASK", "KIND", "OWNER", "DIED", "ATTEMPT", "ERROR"}}
+	lines := [][]string{{"TASK", "KIND", "OWNER", "DIED", "FAILS", "ERROR"}}
 	for _, row := range rows {
-		lines = append(lines, []string{row.ID.String(), row.Kind, row.Owner, died(row, t.stamped), attempts(row), oneLine(row.LastError)})
+		lines = append(lines, []string{row.ID.String(), row.Kind, row.Owner, died(row, t.stamped), fails(row), oneLine(row.LastError)})
 	}
 	return writeTable(t.out, lines)
 }

@@ -158,10 +158,10 @@ func (t *tool) writeTasks(rows []console.Task) error {
 	if width, ok := t.width(); ok {
 		return t.writeNarrowTasks(rows, width)
 	}
-	lines := [][]string{{"TASK", "KIND", "OWNER", "SUBJECT", "STATE", "DUE", "ATTEMPT"}}
+	lines := [][]string{{"TASK", "KIND", "OWNER", "SUBJECT", "STATE", "DUE", "FAILS"}}
 	for _, row := range rows {
 		lines = append(lines, []string{
-			row.ID.String(), row.Kind, row.Owner, row.Subject, row.State.String(), t.stamped(row.DueAtMs), attempts(row),
+			row.ID.String(), row.Kind, row.Owner, row.Subject, row.State.String(), t.stamped(row.DueAtMs), fails(row),
 		})
 	}
 	return writeTable(t.out, lines)
@@ -169,16 +169,17 @@ func (t *tool) writeTasks(rows []console.Task) error {
 
 func (t *tool) writeNarrowTasks(rows []console.Task, width int) error {
 	const kindColumn, ownerColumn = 1, 2
-	lines := [][]string{{"TASK", "KIND", "OWNER", "STATE", "DUE", "TRIES"}}
+	lines := [][]string{{"TASK", "KIND", "OWNER", "STATE", "DUE", "FAILS"}}
 	for _, row := range rows {
 		lines = append(lines, []string{
-			row.ID.String(), row.Kind, row.Owner, row.State.String(), sinceNow(row.DueAtMs), attempts(row),
+			row.ID.String(), row.Kind, row.Owner, row.State.String(), sinceNow(row.DueAtMs), fails(row),
 		})
 	}
 	return writeFittedTable(t.out, lines, width, kindColumn, ownerColumn)
 }
 
-func attempts(row console.Task) string { return fmt.Sprintf("%d/%d", row.Attempt, row.MaxAttempts) }
+// fails says how many attempts of how many have failed.
+func fails(row console.Task) string { return fmt.Sprintf("%d/%d", row.Attempt, row.MaxAttempts) }
 
 // writeTask writes one task, a line for each field.
 func (t *tool) writeTask(row console.Task) error {
@@ -206,7 +207,7 @@ func (t *tool) writeTask(row console.Task) error {
 	if row.FinishedAt != nil {
 		line("finished", moment(*row.FinishedAt))
 	}
-	line("attempts", fmt.Sprintf("%d of %d", row.Attempt, row.MaxAttempts))
+	line("failures", fmt.Sprintf("%d of %d attempts", row.Attempt, row.MaxAttempts))
 	line("version", strconv.FormatInt(row.Version, 10))
 	line("payload", row.PayloadText)
 	line("last error", row.LastError)

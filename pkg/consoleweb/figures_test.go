@@ -162,3 +162,17 @@ func TestHealthOfAnEmbeddedPipeline(t *testing.T) {
 		}
 	}
 }
+
+// A task that is done at its first attempt has no failure. Its count of these is not called one of attempts.
+func TestFailuresAreCalledSo(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	made := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	p.exec("UPDATE duetime_tasks SET state = 1, version = 2, finished_at = updated_at")
+	p.wantHas("the task", p.get(200, "task?id="+made.ID.String()), "<dt>Failures</dt><dd>0 of 1 attempts</dd>")
+	list := p.get(200, "search?owner=ada")
+	p.wantHas("the list", list, `<th class="n">Failures</th>`, `<td class="n">0/1</td>`)
+	if strings.Contains(list, "Attempts") {
+		t.Errorf("the list counts attempts: %s", list)
+	}
+}
