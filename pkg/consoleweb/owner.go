@@ -130,6 +130,9 @@ func readOwner(ctx context.Context, v *visit) (any, error) {
 			out.TaskID = id.String()
 		}
 	}
+	if v.r.FormValue("part") == "live" { // it shows the line and the tasks
+		return out, nil
+	}
 	return out, out.recur(ctx, v)
 }
 

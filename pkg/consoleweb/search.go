@@ -145,6 +145,7 @@ type search struct {
 	NoneSoFar bool
 	First   string // the first page's, from a later one
 	Verbs   []bulkChoice
+	Renewed bool // the list is read again and again: it costs little
 }
 
 // bulkChoice is a mass change that the search offers.
@@ -173,6 +174,7 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 	form := formOf(v.r.URL.Query())
 	out := &search{Form: form, States: stateNames(), Queues: v.c.QueueNames(), NoneSoFar: v.r.FormValue("none") != ""}
 	if form.ID != "" {
+		out.Renewed = true
 		return out, out.byID(ctx, v)
 	}
 	filter, err := form.filter(v.now)
@@ -191,7 +193,7 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 		}
 		defer done()
 	}
-	out.Pending = filter.Walks() && filter.State == nil
+	out.Pending, out.Renewed = filter.Walks() && filter.State == nil, !filter.Walks()
 	if out.Page, err = v.c.ListBounded(ctx, filter); err != nil {
 		return out, err
 	}

@@ -200,3 +200,44 @@ func TestNewFiguresLeaveTheReadersPlace(t *testing.T) {
 		t.Errorf("the chart's marks: %s; zoomed %s; with new figures %s", whole, zoomed, got)
 	}
 }
+
+// Task, Owner and Search don't stand still: times go on, and what happens elsewhere appears.
+func TestViewsGoOn(t *testing.T) {
+	p := openPages(t, openBrowser(t))
+	made := p.due("ann", 8*time.Minute)[0]
+	goesOn := func(selector string) {
+		t.Helper()
+		before := p.text(selector)
+		p.await("document.querySelector(" + quoted(selector) + ").innerText !== " + quoted(before))
+	}
+	p.show("task?id=" + made.ID.String())
+	goesOn("dd [data-at]")
+	p.fill("form.inline [name=at]", "+3h")
+	p.look()
+	want(t, "what was typed", eval[string](p.tab, "document.querySelector('form.inline [name=at]').value"), "+3h")
+	p.show("search?kind=note.write")
+	goesOn("#found [data-read]")
+	p.show("owner?owner=ann&span=1h")
+	goesOn("#live td [data-at]")
+	more := p.due("ann", 20*time.Minute)[0]
+	p.there(`a.free[data-id="` + more.ID.String() + `"]`)
+	x, y := point(p.tab, more.ID)
+	drag(p.tab, x, y, 100)
+	p.there("#dialog[open] .question")
+	p.press(escape)
+	p.await("!document.querySelector('#dialog').open && !document.querySelector('.moving')")
+	p.do(chromedp.Focus(chromedp.CSS("a.free")))
+	p.press(right)
+	moved := eval[string](p.tab, "document.querySelector('.moving circle').getAttribute('cx')")
+	p.look()
+	want(t, "the place of a point that was moved", eval[string](p.tab, "document.querySelector('.moving circle').getAttribute('cx')"), moved)
+	p.show("task?id=" + made.ID.String())
+	_, err := p.pipeline.Cancel(t.Context(), made.ID)
+	pipelinetest.Must(t, err)
+	p.there(".state.cancelled")
+	want(t, "buttons of a task that has ended", p.count("article .button"), 0)
+	p.show("search?owner=ann")
+	_, err = p.pipeline.Cancel(t.Context(), more.ID)
+	pipelinetest.Must(t, err)
+	p.await("document.querySelectorAll('#found .state.cancelled').length === 2")
+}

@@ -62,14 +62,17 @@
     return (ms < 0 ? words.ago : words.in).replace("%s", short(Math.abs(ms)));
   }
   function tick() {
-    if (!getSelection().isCollapsed) { return; } // it would be lost
+    var selection = getSelection();
     document.querySelectorAll("[data-at]:not([data-at=''])").forEach(function (e) {
       var text = (e.dataset.text || "%s").replace("%s", relative(Number(e.dataset.at)));
-      if (e.textContent !== text) { e.textContent = text; }
+      if (e.textContent !== text && (selection.isCollapsed || !selection.containsNode(e, true))) { e.textContent = text; } // else it was lost
     });
+    var figures = live && live.hasAttribute("hx-get") && live.querySelector("[data-read]");
+    if (figures && now() - figures.dataset.at > oldAfter) { live.classList.add("old"); } // they wait for the reader
   }
   setInterval(tick, 1000);
 
+  var oldAfter = 45000; // ms; views are read each 30 s or sooner
   var live = document.querySelector("#live, #found"), unanswered = document.getElementById("unanswered"), read = now();
   function isLive(e) { return Boolean(live) && e.detail.target === live; }
 
@@ -99,10 +102,14 @@
     unanswered.firstElementChild.textContent = "";
     live.classList.remove("old");
   }
-  // New figures leave the reader's place: the focus, how far tables are scrolled, and a selection, which they wait for.
+  // New figures leave the reader's place: the focus, and how far tables are scrolled. What is selected, typed, dragged or asked about is
+  // not replaced.
   var place = null;
   function focusable() { return Array.from(live.querySelectorAll("a[href], button, input, select, .wide")); }
-  function selects() { return !getSelection().isCollapsed && live.contains(getSelection().anchorNode); }
+  function isUsed() {
+    return !getSelection().isCollapsed && live.contains(getSelection().anchorNode) || dialog.open || live.querySelector(".moving") ||
+      Array.from(live.querySelectorAll("input:not([type=hidden])")).some(function (e) { return e.value !== e.defaultValue; });
+  }
   function keepPlace() {
     var focused = live.contains(document.activeElement) ? document.activeElement : null;
     place = {
@@ -125,7 +132,7 @@
     if (!isLive(e)) { return; }
     if (e.detail.xhr.status === 200) {
       answered();
-      e.detail.shouldSwap = !selects();
+      e.detail.shouldSwap = !isUsed();
       return keepPlace();
     }
     e.detail.shouldSwap = false;
