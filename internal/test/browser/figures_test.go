@@ -161,14 +161,14 @@ func TestNewFiguresLeaveTheReadersPlace(t *testing.T) {
 	p := openPages(t, openBrowser(t))
 	p.due("ann", 10*time.Minute, 20*time.Minute, 30*time.Minute)
 	p.late(time.Second, 5)
-	p.do(chromedp.EmulateViewport(700, 800))
+	p.do(chromedp.EmulateViewport(390, 800))
 	renewed := func() {
 		t.Helper()
 		eval[bool](p.tab, "document.querySelector('#live').firstElementChild.before(document.createElement('hr')), true")
 		p.look()
 		p.await("!document.querySelector('#live > hr')")
 	}
-	p.show("ahead")
+	p.show("health")
 	const focused = "document.activeElement.getAttribute('href')"
 	link := eval[string](p.tab, "(a => (a.focus(), a.getAttribute('href')))(document.querySelectorAll('#live td a')[1])")
 	eval[int](p.tab, "document.querySelector('#live .wide').scrollLeft = 60")
@@ -176,12 +176,11 @@ func TestNewFiguresLeaveTheReadersPlace(t *testing.T) {
 	want(t, "what has the focus", eval[string](p.tab, focused), link)
 	want(t, "how far the table is scrolled", eval[int](p.tab, "document.querySelector('#live .wide').scrollLeft"), 60)
 
-	eval[bool](p.tab, "getSelection().selectAllChildren(document.querySelector('#live .sum')), true")
+	eval[bool](p.tab, "getSelection().selectAllChildren(document.querySelector('#live .tiles')), true")
 	selected := eval[string](p.tab, "getSelection().toString()")
 	p.look()
 	want(t, "what is selected", eval[string](p.tab, "getSelection().toString()"), selected)
 	eval[bool](p.tab, "getSelection().removeAllRanges(), true")
-	p.due("bob", 40*time.Minute)
 	renewed()
 
 	p.do(command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fillTexts}))
@@ -240,4 +239,26 @@ func TestViewsGoOn(t *testing.T) {
 	_, err = p.pipeline.Cancel(t.Context(), more.ID)
 	pipelinetest.Must(t, err)
 	p.await("document.querySelectorAll('#found .state.cancelled').length === 2")
+}
+
+// On a phone, and at twice the size on a desk, the whole chart of what is ahead can be seen.
+func TestAheadIsInSight(t *testing.T) {
+	p := openPages(t, openBrowser(t))
+	p.due("ann", time.Minute, 10*time.Minute, 59*time.Minute)
+	p.exec("UPDATE duetime_tasks SET kind = 'a.kind.whose.name.is.as.long.as.a.name.of.a.kind.may.be.so.it.is'")
+	for _, width := range []int64{390, 640} {
+		p.do(chromedp.EmulateViewport(width, 800))
+		for _, span := range []string{"1h", "6h", "1d"} {
+			p.show("ahead?span=" + span)
+			for _, selector := range []string{"svg.strip", "#live tbody tr:last-child td:last-child"} {
+				at := eval[map[string]float64](p.tab, "(r => ({left: r.left, right: r.right}))(document.querySelector("+quoted(selector)+").getBoundingClientRect())")
+				if at["left"] < 0 || at["right"] > float64(width) {
+					t.Errorf("%s at %d px: %s reaches from %.0f to %.0f", span, width, selector, at["left"], at["right"])
+				}
+			}
+			if wide := eval[float64](p.tab, "document.querySelector('svg.strip').getBoundingClientRect().width"); wide < 0.8*float64(width) {
+				t.Errorf("%s at %d px: the strip is %.0f px wide", span, width, wide)
+			}
+		}
+	}
 }
