@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // documented are the error codes that an answer of each status may have.
@@ -103,7 +104,7 @@ func FuzzPath(f *testing.F) {
 		f.Add(which, "ann", "db")
 		f.Add(which, "ann", "redis&source=db")
 	}
-	digits, names := regexp.MustCompile(`^[0-9]+$`), regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
+	digits, names := regexp.MustCompile(`^[0-9]+$`), regexp.MustCompile(`^[\p{L}\p{M}\p{N}._:-]+$`)
 	f.Fuzz(func(t *testing.T, which uint8, name, source string) {
 		here := *w
 		here.t = t
@@ -120,9 +121,9 @@ func FuzzPath(f *testing.F) {
 			status = got.status // depends on earlier requests
 		case to.field == "id" && digits.MatchString(name):
 			status = http.StatusNotFound
-		case to.field == "owner" && names.MatchString(name) && (to.method == "POST" || source == "" || source == "db"):
+		case to.field == "owner" && len(name) <= task.MaxOwner && names.MatchString(name) && (to.method == "POST" || source == "" || source == "db"):
 			status = http.StatusOK
-		case to.field == "owner" && names.MatchString(name):
+		case to.field == "owner" && len(name) <= task.MaxOwner && names.MatchString(name):
 			to.field = "source"
 		}
 		if got.status != status || status == http.StatusBadRequest && field != to.field {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"path"
@@ -18,7 +19,7 @@ import (
 const maxBody = 64 << 10
 
 var (
-	nameRule = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`) // of owners and names
+	nameRule = regexp.MustCompile(`^[\p{L}\p{M}\p{N}._:-]+$`) // of owners and names, in any script
 	idRule   = regexp.MustCompile(`^[0-9]+$`)
 )
 
@@ -207,8 +208,8 @@ func petID(r *http.Request) (int64, error) {
 }
 
 func checkName(field, text string) error {
-	if !nameRule.MatchString(text) {
-		return invalid(field, "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+	if len(text) > task.MaxOwner || !nameRule.MatchString(text) {
+		return invalid(field, fmt.Sprintf("must be 1 to %d bytes of letters, digits and . _ : -", task.MaxOwner))
 	}
 	return nil
 }

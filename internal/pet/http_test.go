@@ -29,7 +29,8 @@ func TestRequestsAreChecked(t *testing.T) {
 		{"POST", "/v1/pets", `{"owner":"x","name":"` + long + `"}`, 400, "invalid", "name"},
 		{"POST", "/v1/pets", `{"owner":"a b","name":"x"}`, 400, "invalid", "owner"},
 		{"POST", "/v1/pets", `{"owner":"a{b}","name":"x"}`, 400, "invalid", "owner"},
-		{"POST", "/v1/pets", `{"owner":"é","name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":"a\u202eb","name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":"x","name":"` + strings.Repeat("猫", 22) + `"}`, 400, "invalid", "name"},
 		{"POST", "/v1/pets", `{"owner":"x\n","name":"x"}`, 400, "invalid", "owner"},
 		{"POST", "/v1/pets", `{"owner":7,"name":"x"}`, 400, "invalid", "owner"},
 		{"POST", "/v1/pets", `{"owner":null,"name":"x"}`, 400, "invalid", "owner"},
@@ -95,7 +96,7 @@ func TestRequestsAreChecked(t *testing.T) {
 func TestRequestsAtTheLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, start)
-	all := "ABCXYZabcxyz0189._:-" + strings.Repeat("x", 44)
+	all := "ABCXYZabcxyz0189._:-é小猫" + strings.Repeat("x", 36)
 	body := `{"owner":"` + all + `","name":"` + all + `"}`
 	body += strings.Repeat(" ", 64<<10-len(body))
 	if got := w.do("POST", "/v1/pets", body); got.status != http.StatusCreated {

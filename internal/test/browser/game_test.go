@@ -1,9 +1,12 @@
 package browser_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
 )
 
 // longMeal does not end while a test looks at it. Two speed-up cards end it at once.
@@ -20,6 +23,7 @@ func TestGame(t *testing.T) {
 		{"cancel, and a card for all pets of an owner", petsAreSpedUp},
 		{"what happens elsewhere appears", elsewhereAppears},
 		{"link to the console, and Chinese", gameLinks},
+		{"names of any script and length", gameNames},
 	} {
 		w.do(t, w.game, part.name, part.run)
 	}
@@ -102,4 +106,19 @@ func gameLinks(w *world, p *tab) {
 	console.says("h1", "pet.meal_finished")
 	p.click("#lang")
 	p.says("#rules", "一顿饭")
+}
+
+func gameNames(w *world, p *tab) {
+	p.do(chromedp.EmulateViewport(390, 800))
+	p.show("")
+	p.fill("#make [name=name]", "小猫")
+	p.fill("#make [name=owner]", "小明")
+	want(w.t, "whether the form takes the names", eval[bool](p, "document.querySelector('#make').checkValidity()"), true)
+	p.click("#make button")
+	p.says("#pets", "小猫")
+	for _, owner := range []string{strings.Repeat("x", 64), strings.Repeat("猫", 21)} {
+		p.show("?" + url.Values{"owner": {owner}}.Encode())
+		p.says("#all", owner)
+		want(w.t, "width of the page", eval[int](p, "document.documentElement.scrollWidth"), 390)
+	}
 }
