@@ -21,12 +21,12 @@ const (
 // hooks calls a mux's hooks. A nil one has none.
 type hooks struct {
 	all     []func(ctx context.Context, e worker.Event)
-	metrics *metrics
+	metrics hookMetrics
 	log     *slog.Logger
 	events  *batcher.Batcher[settle.Event, struct{}]
 }
 
-func newHooks(all []func(ctx context.Context, e worker.Event), m *metrics, log *slog.Logger) *hooks {
+func newHooks(all []func(ctx context.Context, e worker.Event), m hookMetrics, log *slog.Logger) *hooks {
 	if len(all) == 0 {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (h *hooks) call(ctx context.Context, hook func(ctx context.Context, e worke
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
-			h.metrics.hookPanics.Inc()
+			h.metrics.panics.Inc()
 			h.log.ErrorContext(ctx, "hook panicked", slog.String("task_id", e.Task.ID.String()),
 				slog.String("kind", e.Task.Kind), slog.Any("err", v), slog.String("stack", string(debug.Stack())))
 		}

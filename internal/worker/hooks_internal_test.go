@@ -15,7 +15,7 @@ import (
 // Events that don't fit are dropped and counted, so that slow hooks don't fill the memory.
 func TestEventsBeyondTheQueueAreDropped(t *testing.T) {
 	t.Parallel()
-	m := newMetrics(prometheus.NewRegistry())
+	m := newHookMetrics(prometheus.NewRegistry())
 	calls := 0
 	h := newHooks([]func(context.Context, worker.Event){func(context.Context, worker.Event) { calls++ }}, m, slog.New(slog.DiscardHandler))
 	add := h.adder()

@@ -16,22 +16,32 @@ type metrics struct {
 	looks    prometheus.Histogram
 	limited  *prometheus.GaugeVec
 
-	unreported prometheus.Counter
-	hookPanics prometheus.Counter
+	hooks hookMetrics
 }
+
+// hookMetrics are those of hooks, which readers have too.
+type hookMetrics struct{ unreported, panics prometheus.Counter }
 
 var lookBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
 
-func newMetrics(reg prometheus.Registerer) *metrics {
-	counter := func(name, help string) prometheus.Counter {
-		return metric.Shared(reg, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
+func newHookMetrics(reg prometheus.Registerer) hookMetrics {
+	return hookMetrics{
+		unreported: newCounter(reg, "duetime_events_dropped_total", "Events that reached no hook: hooks were slow, or the worker stopped."),
+		panics:     newCounter(reg, "duetime_hook_panics_total", "Panics of hooks, which were recovered."),
 	}
+}
+
+func newCounter(reg prometheus.Registerer, name, help string) prometheus.Counter {
+	return metric.Shared(reg, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return metric.Shared(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
 	}
 	return &metrics{
 		held:     gauge("duetime_hints_held", "Hints held for their moment or being worked on."),
-		unburied: counter("duetime_dead_letters_lost_total", "Dead letters that were refused three times and passed over."),
+		unburied: newCounter(reg, "duetime_dead_letters_lost_total", "Dead letters that were refused three times and passed over."),
 		tidied: gauge("duetime_worker_last_success_timestamp_seconds",
 			"When the worker's own loop last got through a pass without an error, in Unix seconds of this machine's clock."),
 		found: metric.Shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -46,7 +56,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		looks: metric.Shared(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "duetime_look_duration_seconds", Help: "Duration of one look at MySQL for due tasks.", Buckets: lookBuckets,
 		})),
-		unreported: counter("duetime_events_dropped_total", "Events that reached no hook: hooks were slow, or the worker stopped."),
-		hookPanics: counter("duetime_hook_panics_total", "Panics of hooks, which were recovered."),
+		hooks: newHookMetrics(reg),
 	}
 }

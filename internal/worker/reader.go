@@ -39,7 +39,7 @@ func NewReader(cfg Config, mux *worker.Mux, store Store) (*Reader, error) {
 	if err := cmp.Or(cfg.checkTimeouts(handlers(byKind).infos(mux.Queues())), refused); err != nil {
 		return nil, err
 	}
-	r := &Reader{hooks: newHooks(hooks, newMetrics(cfg.Metrics), cfg.Logger)}
+	r := &Reader{hooks: newHooks(hooks, newHookMetrics(cfg.Metrics), cfg.Logger)}
 	stuck := func(err error) { cfg.Logger.Error("reader stuck", slog.Any("err", err)) }
 	r.settler = settle.New(settle.Config{
 		BatchTime: cfg.BatchTime, HandlerTimeout: cfg.HandlerTimeout, Patience: cfg.Patience, Limits: cfg.Limits, Kinds: cfg.Kinds,

@@ -70,7 +70,7 @@ func New(cfg Config, mux *worker.Mux, store Store, stream Stream, index Index, d
 	m := newMetrics(cfg.Metrics)
 	w := &Worker{
 		cfg: cfg, stream: stream, requests: store, limits: store, looks: store, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), metrics: m,
-		letters: newLetters(dead, m, cfg.Logger), hooks: newHooks(hooks, m, cfg.Logger),
+		letters: newLetters(dead, m, cfg.Logger), hooks: newHooks(hooks, m.hooks, cfg.Logger),
 		suspect: make(chan struct{}, 1),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
