@@ -28,7 +28,8 @@ func run(ctx context.Context, env *process.Env) error {
 	if err != nil {
 		return err
 	}
-	client, err := duetime.Open(cfg, duetime.WithLogger(env.Log()), duetime.WithMetrics(env.Registry))
+	game := pet.NewGame(settings.Rules())
+	client, err := duetime.Open(cfg, duetime.WithLogger(env.Log()), duetime.WithMetrics(env.Registry), duetime.Handlers(game.Handlers()))
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,6 @@ func run(ctx context.Context, env *process.Env) error {
 	if err := wait.For(ctx, env.Log(), "the game's tables", create); err != nil {
 		return err
 	}
-	game := pet.NewGame(settings.Rules(), client.ForUpdate())
 	api := pet.NewAPI(game, client.Client, client, env.Log())
 	if _, err := env.Serve(ctx, "game", settings.Listen, pet.Site(api, settings.Console)); err != nil {
 		return err

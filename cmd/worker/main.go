@@ -29,7 +29,7 @@ func run(ctx context.Context, env *process.Env) error {
 	}
 	env.OnStop("client", client.Close)
 	env.SetAlive(client.Alive)
-	mux := pet.NewGame(settings.Rules(), client.ForUpdate()).Handlers()
+	mux := pet.NewGame(settings.Rules()).Handlers()
 	if err := deliverKinds(env, mux, cfg.Namespace, push); err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	s.game = pet.NewGame(pet.Rules{
 		Meal: cfg.Meal, Speedup: cfg.Meal / 3, Food: 1000, SpeedupCards: 1000, AutofeedCards: 1000,
-	}, s.rows.Dialect().ForUpdate())
+	})
 	return errors.Join(s.run(ctx), s.rows.Close())
 }
 
@@ -141,7 +141,7 @@ func (s *stage) run(ctx context.Context) error {
 // start opens the pipeline, its worker, the game's API and the console.
 func (s *stage) start(ctx context.Context) error {
 	log := slog.New(slog.DiscardHandler)
-	p, err := embedded.OpenSQLite(ctx, s.file, embedded.Config{Logger: log})
+	p, err := embedded.OpenSQLite(ctx, s.file, embedded.Config{Logger: log, Handlers: s.game.Handlers()})
 	if err != nil {
 		return err
 	}

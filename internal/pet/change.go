@@ -89,7 +89,7 @@ func idempotencyKey(r *http.Request) (string, error) {
 // rules is stored too: nothing else was written then.
 func (a *API) once(key requestKey, op operation) operation {
 	return func(ctx context.Context, tx *schedule.Tx) (answer, error) {
-		kept, err := key.claim(ctx, tx, a.game.tables.forUpdate)
+		kept, err := key.claim(ctx, tx)
 		if err != nil {
 			return answer{}, err
 		}

@@ -18,6 +18,8 @@
 // An owner's pets are sped up in the same order: all tasks by id, then all pets by id. Feeding locks the pet first: it
 // makes a new task, which no worker can hold yet. Arming a card locks the pet first too: it changes no task.
 //
+// A read of one pet settles first what is due for its owner. That locks tasks, and then pets, in the same order.
+//
 // If a row stays locked for as long as the session waits (2 s), the answer is "busy" at once. Only deadlocks, and pets
 // that changed between the steps above, are retried.
 package pet

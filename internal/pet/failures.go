@@ -72,7 +72,7 @@ func (a *API) classify(err error) failure {
 	case errors.Is(err, errKeyReused):
 		return failure{http.StatusUnprocessableEntity, "key_reused", err.Error(), "Idempotency-Key"}
 	case errors.Is(err, schedule.ErrCommitUnknown):
-		return failure{http.StatusServiceUnavailable, "unavailable", "whether the change was made is unknown: repeat it with the same Idempotency-Key", ""}
+		return failure{http.StatusServiceUnavailable, "unavailable", "whether the change was made is unknown: repeat the call, with the same Idempotency-Key if it had one", ""}
 	case a.errs.Unavailable(err): // before busy: the last error of a transaction that was retried in vain may be of either kind
 		return failure{http.StatusServiceUnavailable, "unavailable", "the database is away, try again", ""}
 	case errors.As(err, &busy), schedule.IsRetryable(err):

@@ -41,9 +41,9 @@ type Game struct {
 	tables  tables
 }
 
-// NewGame makes the game. forUpdate is the store's locking suffix.
-func NewGame(rules Rules, forUpdate string) *Game {
-	g := &Game{tables: tables{forUpdate: forUpdate}}
+// NewGame makes the game.
+func NewGame(rules Rules) *Game {
+	g := &Game{}
 	g.SetRules(rules)
 	return g
 }
@@ -66,8 +66,16 @@ func (g *Game) Create(ctx context.Context, tx *schedule.Tx, owner, name string) 
 	return r.view(task.Task{}), nil
 }
 
-// Get shows a pet.
+// Get shows a pet as it is at this moment: what is due for its owner takes effect before. What only a worker may run, or
+// what fails, is shown as it stands.
 func (g *Game) Get(ctx context.Context, tx *schedule.Tx, id int64) (Pet, error) {
+	r, err := g.tables.read(ctx, tx, id)
+	if err != nil {
+		return Pet{}, err
+	}
+	if _, err := tx.SettleDue(ctx, r.Owner); err != nil {
+		return Pet{}, err
+	}
 	r, meal, err := g.look(ctx, tx, id)
 	if err != nil {
 		return Pet{}, err

@@ -124,7 +124,12 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	a.read(w, r, op)
+	ans, err := a.run(r, op)
+	if err != nil { // also if its COMMIT is unknown: what took effect before the read may be undone
+		a.fail(w, r, err)
+		return
+	}
+	a.write(w, ans)
 }
 
 // read answers by an operation that changes nothing.

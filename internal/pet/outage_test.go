@@ -161,7 +161,7 @@ func TestIndexAway(t *testing.T) {
 			w := newWorld(t, start)
 			cfg := duetime.DefaultConfig()
 			cfg.MySQL.DSN, cfg.Redis.Addrs, cfg.Kafka.Brokers = duetime.DSN(w.store.DSN), []string{redis.Addr()}, []string{"127.0.0.1:1"}
-			client, err := duetime.Open(cfg, duetime.WithLogger(quiet))
+			client, err := duetime.Open(cfg, duetime.WithLogger(quiet), duetime.Handlers(w.game.Handlers()))
 			pipelinetest.Must(t, err)
 			t.Cleanup(func() { _ = client.Close(t.Context()) })
 			w.api = pet.NewAPI(w.game, client.Client, client, quiet)

@@ -31,7 +31,7 @@ var errKeyReused = errors.New("the Idempotency-Key was used with another body")
 // claim inserts the key. Of two requests at once, the second waits for the first's commit and gets the first's answer.
 // claim returns nil for the first request with this key in 24 h. It reads the time after the wait, so that the change
 // counts from then.
-func (k requestKey) claim(ctx context.Context, tx *schedule.Tx, forUpdate string) (*answer, error) {
+func (k requestKey) claim(ctx context.Context, tx *schedule.Tx) (*answer, error) {
 	// With clientFoundRows in the DSN, the number of affected rows is the same for a new row and an existing one.
 	insert := `INSERT INTO pet_requests (id, body_hash, at_ms) VALUES (?, ?, 0)
 		ON DUPLICATE KEY UPDATE id = IF(LAST_INSERT_ID(1) = 1, id, id)`
@@ -53,7 +53,7 @@ func (k requestKey) claim(ctx context.Context, tx *schedule.Tx, forUpdate string
 		Answer []byte `db:"body"`
 		AtMs   int64  `db:"at_ms"`
 	}
-	if err := tx.GetContext(ctx, &was, `SELECT body_hash, status, body, at_ms FROM pet_requests WHERE id = ? `+forUpdate, k.id[:]); err != nil {
+	if err := tx.GetContext(ctx, &was, `SELECT body_hash, status, body, at_ms FROM pet_requests WHERE id = ?`+forUpdate(tx), k.id[:]); err != nil {
 		return nil, fmt.Errorf("read idempotency key: %w", err)
 	}
 	now, err := tx.Now(ctx)

@@ -23,9 +23,21 @@ type journalLine struct {
 	AtMs    int64
 }
 
-// tables is the game's SQL. forUpdate is FOR UPDATE, or empty on SQLite, where a transaction locks the whole database.
-type tables struct {
-	forUpdate string
+// tables is the game's SQL.
+type tables struct{}
+
+// session is a transaction, of a service or of a handler.
+type session interface {
+	sqlx.QueryerContext
+	DriverName() string
+}
+
+// forUpdate is the suffix of a SELECT that locks its rows: none on SQLite, where a transaction locks the whole database.
+func forUpdate(q session) string {
+	if q.DriverName() == "mysql" {
+		return " FOR UPDATE"
+	}
+	return ""
 }
 
 func (s tables) insert(ctx context.Context, q sqlx.ExecerContext, r row) (int64, error) {
@@ -43,13 +55,13 @@ func (s tables) read(ctx context.Context, q sqlx.QueryerContext, id int64) (row,
 }
 
 // lock returns a pet and locks it until the transaction ends.
-func (s tables) lock(ctx context.Context, q sqlx.QueryerContext, id int64) (row, error) {
-	return s.one(ctx, q, id, s.forUpdate)
+func (s tables) lock(ctx context.Context, q session, id int64) (row, error) {
+	return s.one(ctx, q, id, forUpdate(q))
 }
 
 func (s tables) one(ctx context.Context, q sqlx.QueryerContext, id int64, suffix string) (row, error) {
 	var r row
-	err := sqlx.GetContext(ctx, q, &r, `SELECT `+petColumns+` FROM pets WHERE id = ? `+suffix, id)
+	err := sqlx.GetContext(ctx, q, &r, `SELECT `+petColumns+` FROM pets WHERE id = ?`+suffix, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row{}, errNoPet
 	}
@@ -60,8 +72,8 @@ func (s tables) one(ctx context.Context, q sqlx.QueryerContext, id int64, suffix
 }
 
 // lockAll locks pets in id order; all transactions that lock several pets use this order.
-func (s tables) lockAll(ctx context.Context, q sqlx.QueryerContext, ids []int64) ([]row, error) {
-	query, args, err := sqlx.In(`SELECT `+petColumns+` FROM pets WHERE id IN (?) ORDER BY id `+s.forUpdate, ids)
+func (s tables) lockAll(ctx context.Context, q session, ids []int64) ([]row, error) {
+	query, args, err := sqlx.In(`SELECT `+petColumns+` FROM pets WHERE id IN (?) ORDER BY id`+forUpdate(q), ids)
 	if err != nil {
 		return nil, err
 	}

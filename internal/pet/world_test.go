@@ -45,13 +45,13 @@ func newWorld(t testing.TB, rules pet.Rules) *world {
 
 func onSchema(t testing.TB, rules pet.Rules, dsn string) *world {
 	t.Helper()
-	p, err := embedded.OpenMySQL(t.Context(), dsn, embedded.Config{Logger: quiet})
+	game := pet.NewGame(rules)
+	p, err := embedded.OpenMySQL(t.Context(), dsn, embedded.Config{Logger: quiet, Handlers: game.Handlers()})
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = p.Close(context.Background()) })
 	for range 2 { // the call can be repeated
 		pipelinetest.Must(t, pet.CreateTables(t.Context(), p.DB()))
 	}
-	game := pet.NewGame(rules, p.ForUpdate())
 	return &world{Pipeline: p, t: t, rules: rules, game: game, api: pet.NewAPI(game, p.Client, p, quiet), store: worldtest.OpenStore(t, dsn, store.Options{})}
 }
 

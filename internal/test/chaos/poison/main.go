@@ -55,7 +55,7 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	env.OnStop("client", client.Close)
-	mux := pet.NewGame(settings.Rules(), client.ForUpdate()).Handlers()
+	mux := pet.NewGame(settings.Rules()).Handlers()
 	misbehave(mux)
 	worker.Handle(mux, task.NewKind[tick]("chaos.tick", soon), ticked)
 	worker.Handle(mux, chain, linked)
