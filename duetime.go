@@ -196,9 +196,6 @@ func (c *Client) Unavailable(err error) bool {
 // Refused reports whether an error says that MySQL refuses the credentials or the rights that go with them.
 func (c *Client) Refused(err error) bool { return store.Classify(err).Refused() }
 
-// ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends.
-func (c *Client) ForUpdate() string { return c.parts.Store.Dialect().ForUpdate() }
-
 // Close waits briefly for the index writes in flight and closes all connections. Work must have returned.
 func (c *Client) Close(ctx context.Context) error {
 	c.Client.Close(ctx)

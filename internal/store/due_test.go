@@ -64,6 +64,24 @@ func dueRows(t *testing.T, s *store.Store) {
 			t.Errorf("an unknown one: %v, %v", found, err)
 		}
 	})
+	now := value[time.Time](t)(s.Now(t.Context(), nil))
+	for _, c := range []struct {
+		kind  string
+		at    time.Time
+		limit int
+		want  []task.ID
+	}{
+		{"", now, 100, []task.ID{first.ID, second.ID, other.ID}},
+		{first.Kind, now, 2, []task.ID{first.ID, second.ID}},
+		{"", second.RunAt, 100, []task.ID{first.ID, second.ID}},
+		{"", second.RunAt.Add(-time.Millisecond), 100, []task.ID{first.ID}},
+		{"unknown", now, 100, []task.ID{}},
+	} {
+		found := value[[]task.Task](t)(s.ListOwnerDue(t.Context(), "ann", c.kind, c.at, c.limit))
+		if d := cmp.Diff(c.want, ids(found)); d != "" {
+			t.Errorf("due of %q at %v (-want +got):\n%s", c.kind, c.at, d)
+		}
+	}
 }
 
 // An owner with many tasks of which none is due costs a seek; what is due is found by the owner's index, and locked by id.
@@ -79,6 +97,11 @@ func TestPlanOfLockDue(t *testing.T) {
 	must(t, tx.Rollback())
 	if n := rowsRead(t, s) - before; len(found) != 0 || n > 10 {
 		t.Errorf("locked %d rows, and read %d; want a seek", len(found), n)
+	}
+	before = rowsRead(t, s)
+	due := value[[]task.Task](t)(s.ListOwnerDue(t.Context(), "ann", "", time.Now(), 100))
+	if n := rowsRead(t, s) - before; len(due) != 0 || n > 10 {
+		t.Errorf("listed %d rows, and read %d; want a seek", len(due), n)
 	}
 
 	two := inserted(t, s, ago(t, "ann", time.Minute), ago(t, "ann", time.Second))

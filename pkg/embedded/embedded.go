@@ -239,9 +239,6 @@ func (p *Pipeline) Console() *console.Console {
 	}, p.store, nil, p.Client)
 }
 
-// ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends; empty on SQLite.
-func (p *Pipeline) ForUpdate() string { return p.store.Dialect().ForUpdate() }
-
 // Unavailable reports whether an error says that the database is away and nothing was committed. It is false for
 // ErrCommitUnknown, which may have the same cause.
 func (p *Pipeline) Unavailable(err error) bool {

@@ -89,25 +89,3 @@ func (t *Tx) Extend(ctx context.Context, id task.ID, d time.Duration, conditions
 	}
 	return changed, err
 }
-
-// Between two looks of Await.
-const (
-	awaitShortest = 5 * time.Millisecond
-	awaitLongest  = 500 * time.Millisecond
-)
-
-// Await returns the task once it has ended: done, cancelled or dead. It looks at the row, at first each few milliseconds and later twice a
-// second. It returns ctx's error if ctx ends before, with the task as it was then, and task.ErrNotFound for an id without a row.
-func (c *Client) Await(ctx context.Context, id task.ID) (task.Task, error) {
-	for wait := awaitShortest; ; wait = min(2*wait, awaitLongest) {
-		row, err := c.Get(ctx, id)
-		if err != nil || row.State != task.Pending {
-			return row, err
-		}
-		select {
-		case <-ctx.Done():
-			return row, ctx.Err()
-		case <-time.After(wait):
-		}
-	}
-}
