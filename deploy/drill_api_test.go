@@ -93,7 +93,9 @@ func callRecurrences(t *testing.T, c duetimev1connect.RecurrenceServiceClient) {
 
 func callOwners(t *testing.T, c duetimev1connect.OwnerServiceClient) {
 	ctx := t.Context()
-	_, err := c.BlockOwner(ctx, &v1.BlockOwnerRequest{Owner: "customer-8"})
+	_, err := c.AwaitDue(ctx, &v1.AwaitDueRequest{Owner: "customer-8"})
+	pipelinetest.Must(t, err)
+	_, err = c.BlockOwner(ctx, &v1.BlockOwnerRequest{Owner: "customer-8"})
 	pipelinetest.Must(t, err)
 	_, err = c.ListBlockedOwners(ctx, &v1.ListBlockedOwnersRequest{})
 	pipelinetest.Must(t, err)

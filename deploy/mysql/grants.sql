@@ -70,6 +70,8 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_api@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_api@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_api@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_api@'%';
 GRANT INSERT ON `${SCHEMA}`.duetime_history TO duetime_api@'%';
 
 -- operator: the tool duetime, but for migrate. It looks at everything, asks the processes for things, and changes tasks. It

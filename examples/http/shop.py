@@ -31,10 +31,10 @@ class Refused(Exception):
         self.reason = reason
 
 
-def call(method, body):
-    """Calls the TaskService, for as long as it takes until it answers: so a call must be one that can be repeated."""
+def call(method, body, service="TaskService"):
+    """Calls a service, for as long as it takes until it answers: so a call must be one that can be repeated."""
     request = urllib.request.Request(
-        os.environ.get("SHOP_API", "http://127.0.0.1:8091") + "/duetime.v1.TaskService/" + method, json.dumps(body).encode(),
+        os.environ.get("SHOP_API", "http://127.0.0.1:8091") + f"/duetime.v1.{service}/{method}", json.dumps(body).encode(),
         {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ.get("SHOP_TOKEN", "none")})
     while True:
         try:
@@ -79,6 +79,12 @@ def schedule_missing(db):
 
 def task_of(db, order):
     return db.execute("SELECT task FROM orders WHERE id = ?", (order,)).fetchone()["task"]
+
+
+def read(db, order):
+    """Reads an order's state as it is at this moment: if its time to pay is over, the order has expired before, or a worker is away."""
+    call("AwaitDue", {"owner": f"order-{order}", "kind": KIND, "timeout": "2s"}, "OwnerService")
+    return db.execute("SELECT state FROM orders WHERE id = ?", (order,)).fetchone()["state"]
 
 
 def refuse_ended(db, order, allowed):
@@ -150,8 +156,8 @@ def play(db):
             pay(db, order)
         except Refused as refused:
             print(f"order {order} is paid too late: {refused.reason}")
-    for order in db.execute("SELECT id, state FROM orders ORDER BY id"):
-        print(f"order {order['id']}: {order['state']}")
+    for order in (paid, extended, late, other):
+        print(f"order {order}: {read(db, order)}")
 
 
 def main(verb):

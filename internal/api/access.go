@@ -26,6 +26,7 @@ var roles = map[string]Role{
 	duetimev1connect.TaskServiceWatchProcedure:                 RoleRead,
 	duetimev1connect.RecurrenceServiceListRecurrencesProcedure: RoleRead,
 	duetimev1connect.OwnerServiceListBlockedOwnersProcedure:    RoleRead,
+	duetimev1connect.OwnerServiceAwaitDueProcedure:             RoleRead,
 
 	reflectProcedure:      RoleRead,
 	reflectAlphaProcedure: RoleRead,
@@ -66,7 +67,7 @@ type caller struct {
 
 func newAccess(tokens []Token) (*access, error) {
 	a := &access{
-		everybody: caller{name: "loopback", role: RoleOperate, places: newPlaces(callerOwnersLists)},
+		everybody: caller{name: "loopback", role: RoleOperate, places: newPlaces(callerOwnersLists, callerOwnersWaits)},
 		callers:   make(map[[sha256.Size]byte]caller, len(tokens)),
 	}
 	names := map[string]bool{}
@@ -83,7 +84,7 @@ func newAccess(tokens []Token) (*access, error) {
 			return nil, fmt.Errorf("%s has the token of %s", t.Name, other.name)
 		}
 		names[t.Name] = true
-		a.callers[hash] = caller{t.Name, t.Role, t.Owners, t.Kinds, newPlaces(callerOwnersLists)}
+		a.callers[hash] = caller{t.Name, t.Role, t.Owners, t.Kinds, newPlaces(callerOwnersLists, callerOwnersWaits)}
 	}
 	return a, nil
 }

@@ -46,7 +46,7 @@ func TestRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t,
 		callerOf("reader", api.RoleRead, nil, nil), callerOf("shop", api.RoleSchedule, nil, nil), callerOf("admin", api.RoleOperate, nil, nil))
-	reads := []string{"Get", "List", "Watch", "ListRecurrences", "ListBlockedOwners"}
+	reads := []string{"Get", "List", "Watch", "ListRecurrences", "ListBlockedOwners", "AwaitDue"}
 	operates := []string{
 		"Retry", "PreviewOperation", "BeginOperation", "GetOperation", "ListOperations", "CancelOperation", "BlockOwner", "UnblockOwner",
 	}
@@ -110,6 +110,10 @@ var scopeCases = []scopeCase{
 	}},
 	{"ListRecurrences", func(ctx context.Context, c clients, owner, kind string) error {
 		_, err := c.ListRecurrences(ctx, &v1.ListRecurrencesRequest{Owner: owner, Kind: kind})
+		return err
+	}},
+	{"AwaitDue", func(ctx context.Context, c clients, owner, kind string) error {
+		_, err := c.AwaitDue(ctx, &v1.AwaitDueRequest{Owner: owner, Kind: kind})
 		return err
 	}},
 	{"PreviewOperation", func(ctx context.Context, c clients, owner, kind string) error {

@@ -64,7 +64,7 @@ func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) 
 	if full == nil {
 		full = never
 	}
-	s := &service{client: client, console: c, watches: newWatches(c.Rows), places: newPlaces(ownersLists)}
+	s := &service{client: client, console: c, watches: newWatches(c.Rows), places: newPlaces(ownersLists, ownersWaits)}
 	options := connect.WithHandlerOptions(
 		connect.WithRequestGate(access.admit),
 		connect.WithInterceptors(calls{&failures{unavailable: unavailable, full: full, log: log}}),

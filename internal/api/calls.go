@@ -20,7 +20,8 @@ func (c calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		procedure := req.Spec().Procedure
 		limit := callTimeout
 		switch procedure {
-		case duetimev1connect.OperationServicePreviewOperationProcedure, duetimev1connect.OwnerServiceBlockOwnerProcedure:
+		case duetimev1connect.OperationServicePreviewOperationProcedure, duetimev1connect.OwnerServiceBlockOwnerProcedure,
+			duetimev1connect.OwnerServiceAwaitDueProcedure:
 			limit = previewTimeout
 		}
 		bounded, cancel := context.WithTimeout(ctx, limit)

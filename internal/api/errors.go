@@ -30,6 +30,8 @@ const (
 	reasonCancelled     = "ALREADY_CANCELLED"
 	reasonDead          = "ALREADY_DEAD"
 	reasonNotDead       = "NOT_DEAD"
+	reasonDue           = "ALREADY_DUE"
+	reasonNotSoon       = "NOT_DUE_SOON"
 	reasonKeyTaken      = "KEY_TAKEN"
 	reasonIDTaken       = "ID_TAKEN"
 	reasonCallKeyTaken  = "IDEMPOTENCY_KEY_TAKEN"
@@ -104,6 +106,8 @@ var answers = []struct {
 	{task.ErrAlreadyCancelled, connect.CodeFailedPrecondition, reasonCancelled},
 	{task.ErrAlreadyDead, connect.CodeFailedPrecondition, reasonDead},
 	{task.ErrNotDead, connect.CodeFailedPrecondition, reasonNotDead},
+	{task.ErrDue, connect.CodeFailedPrecondition, reasonDue},
+	{task.ErrUnmet, connect.CodeFailedPrecondition, reasonNotSoon},
 	{task.ErrOperationOver, connect.CodeFailedPrecondition, reasonOver},
 	{task.ErrOwnerBlocked, connect.CodeFailedPrecondition, reasonBlocked},
 	{console.ErrMeanwhile, connect.CodeAborted, reasonStale},

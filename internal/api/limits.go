@@ -13,7 +13,10 @@ const (
 	maxAnswer        = 2 * 1024 * 1024        // bytes of a page or of ScheduleMany's answer: many clients refuse more than 4 MiB
 	minCompressed    = 8 * 1024               // bytes of an answer from which compressing it is worth its time
 	callTimeout      = 10 * time.Second       // of a call, if its caller does not give it less
-	previewTimeout   = 20 * time.Second       // of a preview, which reads an index entry of each task that matches, and of a block, which cancels each of an owner's
+	previewTimeout   = 20 * time.Second       // of a preview, which reads an index entry of each task that matches, of a block, which cancels each of an owner's, and of a wait
+	minAwait         = 100 * time.Millisecond // that AwaitDue waits
+	maxAwait         = 10 * time.Second       // that AwaitDue waits
+	defaultAwait     = 2 * time.Second        // that AwaitDue waits
 	watchLimit       = 10 * time.Minute       // of a stream
 	watchInterval    = 500 * time.Millisecond // between two looks at what streams watch
 	watchHeartbeat   = 20 * time.Second       // of a stream without changes: many proxies end one that is silent for a minute

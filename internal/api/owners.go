@@ -17,6 +17,62 @@ import (
 // owners is the OwnerService. A block is about all kinds, so a token with kinds may not block.
 type owners struct{ *service }
 
+// AwaitDue waits until what is due of an owner has ended, and tells what has not when its time is over. Nothing hastens the workers: they
+// find by themselves what no hint has brought.
+func (s owners) AwaitDue(ctx context.Context, r *v1.AwaitDueRequest) (*v1.AwaitDueResponse, error) {
+	if err := callerOf(ctx).checkScope(r.GetOwner(), r.GetKind()); err != nil {
+		return nil, err
+	}
+	timeout, err := durationOf("timeout", r.GetTimeout())
+	if err != nil {
+		return nil, err
+	}
+	if r.GetTimeout() == nil {
+		timeout = defaultAwait
+	}
+	if timeout < minAwait || timeout > maxAwait {
+		return nil, &task.FieldError{Field: "timeout", Problem: fmt.Sprintf("must be %v to %v", minAwait, maxAwait)}
+	}
+	waiting, stop := context.WithTimeout(ctx, timeout)
+	defer stop()
+	done, err := s.awaitWait(waiting)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	left, err := s.client.AwaitDue(waiting, r.GetOwner(), r.GetKind())
+	if len(left) == 0 || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return &v1.AwaitDueResponse{}, err
+	}
+	return s.leftMessage(ctx, left)
+}
+
+// leftMessage tells why tasks that are due may be pending still.
+func (s owners) leftMessage(ctx context.Context, left []task.Task) (*v1.AwaitDueResponse, error) {
+	queues, err := s.console.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bounds := make(map[string]console.QueueLimit, len(queues))
+	for _, q := range queues {
+		bounds[q.Queue] = q
+	}
+	count := func(is func(t task.Task, q console.QueueLimit) bool) (n int32) {
+		for _, t := range left {
+			if is(t, bounds[t.Queue]) {
+				n++
+			}
+		}
+		return n
+	}
+	return &v1.AwaitDueResponse{
+		Left:    count(func(task.Task, console.QueueLimit) bool { return true }),
+		Failed:  count(func(t task.Task, _ console.QueueLimit) bool { return t.Attempt > 0 }),
+		Paused:  count(func(_ task.Task, q console.QueueLimit) bool { return q.PausedMs != nil }),
+		Limited: count(func(_ task.Task, q console.QueueLimit) bool { return q.Rate != task.Rate{} || q.Concurrency > 0 }),
+	}, nil
+}
+
 // BlockOwner blocks an owner. It goes on in several transactions: what an error other than a refusal leaves behind is not known.
 func (s owners) BlockOwner(ctx context.Context, r *v1.BlockOwnerRequest) (*v1.BlockOwnerResponse, error) {
 	who := callerOf(ctx)

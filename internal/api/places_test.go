@@ -11,9 +11,9 @@ func TestTurnsOfCallers(t *testing.T) {
 	t.Parallel()
 	for _, readsAll := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &service{places: newPlaces(ownersLists)}
+			s := &service{places: newPlaces(ownersLists, ownersWaits)}
 			as := func() context.Context {
-				return context.WithValue(t.Context(), callerKey{}, caller{places: newPlaces(callerOwnersLists)})
+				return context.WithValue(t.Context(), callerKey{}, caller{places: newPlaces(callerOwnersLists, callerOwnersWaits)})
 			}
 			ends := make(chan struct{})
 			defer close(ends)
@@ -53,11 +53,15 @@ func TestTurnsOfCallers(t *testing.T) {
 // A call that gives up while it waits leaves its caller's place.
 func TestTurnIsGivenBack(t *testing.T) {
 	t.Parallel()
-	s, own := &service{places: newPlaces(1)}, newPlaces(1)
+	s, own := &service{places: newPlaces(1, 1)}, newPlaces(1, 1)
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), callerKey{}, caller{places: own}))
 	s.places.all <- struct{}{}
 	cancel()
 	if _, err := s.awaitPlace(ctx, true); err == nil || len(own.all) > 0 {
 		t.Errorf("got %v with %d places taken, want an error and none", err, len(own.all))
+	}
+	s.places.waits <- struct{}{}
+	if _, err := s.awaitWait(ctx); err == nil || len(own.waits) > 0 {
+		t.Errorf("a wait: %v with %d places taken, want an error and none", err, len(own.waits))
 	}
 }

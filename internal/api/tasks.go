@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/duetime/duetime/internal/rowform"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
@@ -192,11 +195,33 @@ func (s tasks) Shift(ctx context.Context, r *v1.ShiftRequest) (*v1.ShiftResponse
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.change(ctx, r, func(tx *schedule.Tx, id task.ID) (task.Task, error) { return tx.Shift(ctx, id, by) })
+	conditions, err := soon(r.GetDueWithin())
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.change(ctx, r, func(tx *schedule.Tx, id task.ID) (task.Task, error) { return tx.Shift(ctx, id, by, conditions...) })
 	if tooFar, is := errors.AsType[*task.FieldError](err); is && tooFar.Field == "due" {
 		err = &task.FieldError{Field: "by", Problem: "must leave a due time that lies" + strings.TrimPrefix(tooFar.Problem, "must lie")}
 	}
 	return &v1.ShiftResponse{Task: t}, err
+}
+
+// soon has a task changed only if it is due within a time, and not yet; an absent time is no condition.
+func soon(within *durationpb.Duration) ([]schedule.Condition, error) {
+	if within == nil {
+		return nil, nil
+	}
+	d, err := durationOf("due_within", within)
+	if err == nil && d <= 0 {
+		err = &task.FieldError{Field: "due_within", Problem: "must be above 0"}
+	}
+	notDue := func(t task.Task, now time.Time) error {
+		if !t.DueAt.After(now) {
+			return task.ErrDue
+		}
+		return nil
+	}
+	return []schedule.Condition{notDue, schedule.IfDueWithin(d)}, err
 }
 
 // Cancel takes a pending task back.

@@ -9,6 +9,7 @@ package duetimev1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -84,6 +85,140 @@ func (x *BlockedOwner) GetActor() string {
 	return ""
 }
 
+type AwaitDueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Owner string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Tasks of this kind alone; absent: of all.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// How long to wait: 0.1 to 10 s; 2 s if it is absent.
+	Timeout       *durationpb.Duration `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitDueRequest) Reset() {
+	*x = AwaitDueRequest{}
+	mi := &file_duetime_v1_owner_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitDueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitDueRequest) ProtoMessage() {}
+
+func (x *AwaitDueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_duetime_v1_owner_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitDueRequest.ProtoReflect.Descriptor instead.
+func (*AwaitDueRequest) Descriptor() ([]byte, []int) {
+	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AwaitDueRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *AwaitDueRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AwaitDueRequest) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+type AwaitDueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tasks that were due at the call, and are pending still. Absent: none, and what is read now is fresh. 1,000 stands for more too.
+	Left int32 `protobuf:"varint,1,opt,name=left,proto3" json:"left,omitempty"`
+	// Of these: tasks with an attempt that has failed, which wait for the next one.
+	Failed int32 `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Of these: tasks of paused queues.
+	Paused int32 `protobuf:"varint,3,opt,name=paused,proto3" json:"paused,omitempty"`
+	// Of these: tasks of queues with a rate or a concurrency.
+	Limited       int32 `protobuf:"varint,4,opt,name=limited,proto3" json:"limited,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitDueResponse) Reset() {
+	*x = AwaitDueResponse{}
+	mi := &file_duetime_v1_owner_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitDueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitDueResponse) ProtoMessage() {}
+
+func (x *AwaitDueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_duetime_v1_owner_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitDueResponse.ProtoReflect.Descriptor instead.
+func (*AwaitDueResponse) Descriptor() ([]byte, []int) {
+	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AwaitDueResponse) GetLeft() int32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *AwaitDueResponse) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *AwaitDueResponse) GetPaused() int32 {
+	if x != nil {
+		return x.Paused
+	}
+	return 0
+}
+
+func (x *AwaitDueResponse) GetLimited() int32 {
+	if x != nil {
+		return x.Limited
+	}
+	return 0
+}
+
 type BlockOwnerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
@@ -93,7 +228,7 @@ type BlockOwnerRequest struct {
 
 func (x *BlockOwnerRequest) Reset() {
 	*x = BlockOwnerRequest{}
-	mi := &file_duetime_v1_owner_proto_msgTypes[1]
+	mi := &file_duetime_v1_owner_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -105,7 +240,7 @@ func (x *BlockOwnerRequest) String() string {
 func (*BlockOwnerRequest) ProtoMessage() {}
 
 func (x *BlockOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_owner_proto_msgTypes[1]
+	mi := &file_duetime_v1_owner_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -118,7 +253,7 @@ func (x *BlockOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockOwnerRequest.ProtoReflect.Descriptor instead.
 func (*BlockOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{1}
+	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BlockOwnerRequest) GetOwner() string {
@@ -138,7 +273,7 @@ type BlockOwnerResponse struct {
 
 func (x *BlockOwnerResponse) Reset() {
 	*x = BlockOwnerResponse{}
-	mi := &file_duetime_v1_owner_proto_msgTypes[2]
+	mi := &file_duetime_v1_owner_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -150,7 +285,7 @@ func (x *BlockOwnerResponse) String() string {
 func (*BlockOwnerResponse) ProtoMessage() {}
 
 func (x *BlockOwnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_owner_proto_msgTypes[2]
+	mi := &file_duetime_v1_owner_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -163,7 +298,7 @@ func (x *BlockOwnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockOwnerResponse.ProtoReflect.Descriptor instead.
 func (*BlockOwnerResponse) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{2}
+	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BlockOwnerResponse) GetCancelled() int64 {
@@ -182,7 +317,7 @@ type UnblockOwnerRequest struct {
 
 func (x *UnblockOwnerRequest) Reset() {
 	*x = UnblockOwnerRequest{}
-	mi := &file_duetime_v1_owner_proto_msgTypes[3]
+	mi := &file_duetime_v1_owner_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -194,7 +329,7 @@ func (x *UnblockOwnerRequest) String() string {
 func (*UnblockOwnerRequest) ProtoMessage() {}
 
 func (x *UnblockOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_owner_proto_msgTypes[3]
+	mi := &file_duetime_v1_owner_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -207,7 +342,7 @@ func (x *UnblockOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnblockOwnerRequest.ProtoReflect.Descriptor instead.
 func (*UnblockOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{3}
+	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *UnblockOwnerRequest) GetOwner() string {
@@ -225,7 +360,7 @@ type UnblockOwnerResponse struct {
 
 func (x *UnblockOwnerResponse) Reset() {
 	*x = UnblockOwnerResponse{}
-	mi := &file_duetime_v1_owner_proto_msgTypes[4]
+	mi := &file_duetime_v1_owner_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -237,7 +372,7 @@ func (x *UnblockOwnerResponse) String() string {
 func (*UnblockOwnerResponse) ProtoMessage() {}
 
 func (x *UnblockOwnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_owner_proto_msgTypes[4]
+	mi := &file_duetime_v1_owner_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -250,7 +385,7 @@ func (x *UnblockOwnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnblockOwnerResponse.ProtoReflect.Descriptor instead.
 func (*UnblockOwnerResponse) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{4}
+	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{6}
 }
 
 type ListBlockedOwnersRequest struct {
@@ -265,7 +400,7 @@ type ListBlockedOwnersRequest struct {
 
 func (x *ListBlockedOwnersRequest) Reset() {
 	*x = ListBlockedOwnersRequest{}
-	mi := &file_duetime_v1_owner_proto_msgTypes[5]
+	mi := &file_duetime_v1_owner_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -277,7 +412,7 @@ func (x *ListBlockedOwnersRequest) String() string {
 func (*ListBlockedOwnersRequest) ProtoMessage() {}
 
 func (x *ListBlockedOwnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_owner_proto_msgTypes[5]
+	mi := &file_duetime_v1_owner_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -290,7 +425,7 @@ func (x *ListBlockedOwnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockedOwnersRequest.ProtoReflect.Descriptor instead.
 func (*ListBlockedOwnersRequest) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{5}
+	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListBlockedOwnersRequest) GetLimit() int32 {
@@ -319,7 +454,7 @@ type ListBlockedOwnersResponse struct {
 
 func (x *ListBlockedOwnersResponse) Reset() {
 	*x = ListBlockedOwnersResponse{}
-	mi := &file_duetime_v1_owner_proto_msgTypes[6]
+	mi := &file_duetime_v1_owner_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -331,7 +466,7 @@ func (x *ListBlockedOwnersResponse) String() string {
 func (*ListBlockedOwnersResponse) ProtoMessage() {}
 
 func (x *ListBlockedOwnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_owner_proto_msgTypes[6]
+	mi := &file_duetime_v1_owner_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -344,7 +479,7 @@ func (x *ListBlockedOwnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockedOwnersResponse.ProtoReflect.Descriptor instead.
 func (*ListBlockedOwnersResponse) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{6}
+	return file_duetime_v1_owner_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListBlockedOwnersResponse) GetOwners() []*BlockedOwner {
@@ -366,12 +501,21 @@ var File_duetime_v1_owner_proto protoreflect.FileDescriptor
 const file_duetime_v1_owner_proto_rawDesc = "" +
 	"\n" +
 	"\x16duetime/v1/owner.proto\x12\n" +
-	"duetime.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"u\n" +
+	"duetime.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"u\n" +
 	"\fBlockedOwner\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x129\n" +
 	"\n" +
 	"blocked_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tblockedAt\x12\x14\n" +
-	"\x05actor\x18\x03 \x01(\tR\x05actor\")\n" +
+	"\x05actor\x18\x03 \x01(\tR\x05actor\"p\n" +
+	"\x0fAwaitDueRequest\x12\x14\n" +
+	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x123\n" +
+	"\atimeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"p\n" +
+	"\x10AwaitDueResponse\x12\x12\n" +
+	"\x04left\x18\x01 \x01(\x05R\x04left\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\x05R\x06failed\x12\x16\n" +
+	"\x06paused\x18\x03 \x01(\x05R\x06paused\x12\x18\n" +
+	"\alimited\x18\x04 \x01(\x05R\alimited\")\n" +
 	"\x11BlockOwnerRequest\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\"2\n" +
 	"\x12BlockOwnerResponse\x12\x1c\n" +
@@ -385,8 +529,9 @@ const file_duetime_v1_owner_proto_rawDesc = "" +
 	"\x19ListBlockedOwnersResponse\x120\n" +
 	"\x06owners\x18\x01 \x03(\v2\x18.duetime.v1.BlockedOwnerR\x06owners\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor2\x90\x02\n" +
-	"\fOwnerService\x12K\n" +
+	"nextCursor2\xd7\x02\n" +
+	"\fOwnerService\x12E\n" +
+	"\bAwaitDue\x12\x1b.duetime.v1.AwaitDueRequest\x1a\x1c.duetime.v1.AwaitDueResponse\x12K\n" +
 	"\n" +
 	"BlockOwner\x12\x1d.duetime.v1.BlockOwnerRequest\x1a\x1e.duetime.v1.BlockOwnerResponse\x12Q\n" +
 	"\fUnblockOwner\x12\x1f.duetime.v1.UnblockOwnerRequest\x1a .duetime.v1.UnblockOwnerResponse\x12`\n" +
@@ -404,31 +549,37 @@ func file_duetime_v1_owner_proto_rawDescGZIP() []byte {
 	return file_duetime_v1_owner_proto_rawDescData
 }
 
-var file_duetime_v1_owner_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_duetime_v1_owner_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_duetime_v1_owner_proto_goTypes = []any{
 	(*BlockedOwner)(nil),              // 0: duetime.v1.BlockedOwner
-	(*BlockOwnerRequest)(nil),         // 1: duetime.v1.BlockOwnerRequest
-	(*BlockOwnerResponse)(nil),        // 2: duetime.v1.BlockOwnerResponse
-	(*UnblockOwnerRequest)(nil),       // 3: duetime.v1.UnblockOwnerRequest
-	(*UnblockOwnerResponse)(nil),      // 4: duetime.v1.UnblockOwnerResponse
-	(*ListBlockedOwnersRequest)(nil),  // 5: duetime.v1.ListBlockedOwnersRequest
-	(*ListBlockedOwnersResponse)(nil), // 6: duetime.v1.ListBlockedOwnersResponse
-	(*timestamppb.Timestamp)(nil),     // 7: google.protobuf.Timestamp
+	(*AwaitDueRequest)(nil),           // 1: duetime.v1.AwaitDueRequest
+	(*AwaitDueResponse)(nil),          // 2: duetime.v1.AwaitDueResponse
+	(*BlockOwnerRequest)(nil),         // 3: duetime.v1.BlockOwnerRequest
+	(*BlockOwnerResponse)(nil),        // 4: duetime.v1.BlockOwnerResponse
+	(*UnblockOwnerRequest)(nil),       // 5: duetime.v1.UnblockOwnerRequest
+	(*UnblockOwnerResponse)(nil),      // 6: duetime.v1.UnblockOwnerResponse
+	(*ListBlockedOwnersRequest)(nil),  // 7: duetime.v1.ListBlockedOwnersRequest
+	(*ListBlockedOwnersResponse)(nil), // 8: duetime.v1.ListBlockedOwnersResponse
+	(*timestamppb.Timestamp)(nil),     // 9: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 10: google.protobuf.Duration
 }
 var file_duetime_v1_owner_proto_depIdxs = []int32{
-	7, // 0: duetime.v1.BlockedOwner.blocked_at:type_name -> google.protobuf.Timestamp
-	0, // 1: duetime.v1.ListBlockedOwnersResponse.owners:type_name -> duetime.v1.BlockedOwner
-	1, // 2: duetime.v1.OwnerService.BlockOwner:input_type -> duetime.v1.BlockOwnerRequest
-	3, // 3: duetime.v1.OwnerService.UnblockOwner:input_type -> duetime.v1.UnblockOwnerRequest
-	5, // 4: duetime.v1.OwnerService.ListBlockedOwners:input_type -> duetime.v1.ListBlockedOwnersRequest
-	2, // 5: duetime.v1.OwnerService.BlockOwner:output_type -> duetime.v1.BlockOwnerResponse
-	4, // 6: duetime.v1.OwnerService.UnblockOwner:output_type -> duetime.v1.UnblockOwnerResponse
-	6, // 7: duetime.v1.OwnerService.ListBlockedOwners:output_type -> duetime.v1.ListBlockedOwnersResponse
-	5, // [5:8] is the sub-list for method output_type
-	2, // [2:5] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	9,  // 0: duetime.v1.BlockedOwner.blocked_at:type_name -> google.protobuf.Timestamp
+	10, // 1: duetime.v1.AwaitDueRequest.timeout:type_name -> google.protobuf.Duration
+	0,  // 2: duetime.v1.ListBlockedOwnersResponse.owners:type_name -> duetime.v1.BlockedOwner
+	1,  // 3: duetime.v1.OwnerService.AwaitDue:input_type -> duetime.v1.AwaitDueRequest
+	3,  // 4: duetime.v1.OwnerService.BlockOwner:input_type -> duetime.v1.BlockOwnerRequest
+	5,  // 5: duetime.v1.OwnerService.UnblockOwner:input_type -> duetime.v1.UnblockOwnerRequest
+	7,  // 6: duetime.v1.OwnerService.ListBlockedOwners:input_type -> duetime.v1.ListBlockedOwnersRequest
+	2,  // 7: duetime.v1.OwnerService.AwaitDue:output_type -> duetime.v1.AwaitDueResponse
+	4,  // 8: duetime.v1.OwnerService.BlockOwner:output_type -> duetime.v1.BlockOwnerResponse
+	6,  // 9: duetime.v1.OwnerService.UnblockOwner:output_type -> duetime.v1.UnblockOwnerResponse
+	8,  // 10: duetime.v1.OwnerService.ListBlockedOwners:output_type -> duetime.v1.ListBlockedOwnersResponse
+	7,  // [7:11] is the sub-list for method output_type
+	3,  // [3:7] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_duetime_v1_owner_proto_init() }
@@ -442,7 +593,7 @@ func file_duetime_v1_owner_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_duetime_v1_owner_proto_rawDesc), len(file_duetime_v1_owner_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

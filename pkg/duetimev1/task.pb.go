@@ -1269,7 +1269,11 @@ type ShiftRequest struct {
 	// Below zero is sooner.
 	By *durationpb.Duration `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	// The version that the caller has seen; absent: whatever it is.
-	Version       int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	Version int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The task is moved only if it is due within so long from now, and not due yet, as an auction that a late bid extends. If it is due
+	// later, the answer is FAILED_PRECONDITION with the reason NOT_DUE_SOON; if its time has come, whether or not a worker has run it yet,
+	// ALREADY_DUE. Above zero; absent: whenever it is due.
+	DueWithin     *durationpb.Duration `protobuf:"bytes,4,opt,name=due_within,json=dueWithin,proto3" json:"due_within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1323,6 +1327,13 @@ func (x *ShiftRequest) GetVersion() int64 {
 		return x.Version
 	}
 	return 0
+}
+
+func (x *ShiftRequest) GetDueWithin() *durationpb.Duration {
+	if x != nil {
+		return x.DueWithin
+	}
+	return nil
 }
 
 type ShiftResponse struct {
@@ -1760,11 +1771,13 @@ const file_duetime_v1_task_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\x03R\aversionB\x05\n" +
 	"\x03due\":\n" +
 	"\x12RescheduleResponse\x12$\n" +
-	"\x04task\x18\x01 \x01(\v2\x10.duetime.v1.TaskR\x04task\"l\n" +
+	"\x04task\x18\x01 \x01(\v2\x10.duetime.v1.TaskR\x04task\"\xa6\x01\n" +
 	"\fShiftRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12)\n" +
 	"\x02by\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x02by\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x03R\aversion\"5\n" +
+	"\aversion\x18\x03 \x01(\x03R\aversion\x128\n" +
+	"\n" +
+	"due_within\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tdueWithin\"5\n" +
 	"\rShiftResponse\x12$\n" +
 	"\x04task\x18\x01 \x01(\v2\x10.duetime.v1.TaskR\x04task\"B\n" +
 	"\rCancelRequest\x12\x17\n" +
@@ -1891,33 +1904,34 @@ var file_duetime_v1_task_proto_depIdxs = []int32{
 	29, // 27: duetime.v1.RescheduleRequest.due_in:type_name -> google.protobuf.Duration
 	3,  // 28: duetime.v1.RescheduleResponse.task:type_name -> duetime.v1.Task
 	29, // 29: duetime.v1.ShiftRequest.by:type_name -> google.protobuf.Duration
-	3,  // 30: duetime.v1.ShiftResponse.task:type_name -> duetime.v1.Task
-	3,  // 31: duetime.v1.CancelResponse.task:type_name -> duetime.v1.Task
-	3,  // 32: duetime.v1.RetryResponse.task:type_name -> duetime.v1.Task
-	3,  // 33: duetime.v1.WatchResponse.task:type_name -> duetime.v1.Task
-	5,  // 34: duetime.v1.TaskService.Schedule:input_type -> duetime.v1.ScheduleRequest
-	7,  // 35: duetime.v1.TaskService.ScheduleMany:input_type -> duetime.v1.ScheduleManyRequest
-	9,  // 36: duetime.v1.TaskService.Get:input_type -> duetime.v1.GetRequest
-	12, // 37: duetime.v1.TaskService.List:input_type -> duetime.v1.ListRequest
-	14, // 38: duetime.v1.TaskService.Reschedule:input_type -> duetime.v1.RescheduleRequest
-	16, // 39: duetime.v1.TaskService.Shift:input_type -> duetime.v1.ShiftRequest
-	18, // 40: duetime.v1.TaskService.Cancel:input_type -> duetime.v1.CancelRequest
-	20, // 41: duetime.v1.TaskService.Retry:input_type -> duetime.v1.RetryRequest
-	22, // 42: duetime.v1.TaskService.Watch:input_type -> duetime.v1.WatchRequest
-	6,  // 43: duetime.v1.TaskService.Schedule:output_type -> duetime.v1.ScheduleResponse
-	8,  // 44: duetime.v1.TaskService.ScheduleMany:output_type -> duetime.v1.ScheduleManyResponse
-	10, // 45: duetime.v1.TaskService.Get:output_type -> duetime.v1.GetResponse
-	13, // 46: duetime.v1.TaskService.List:output_type -> duetime.v1.ListResponse
-	15, // 47: duetime.v1.TaskService.Reschedule:output_type -> duetime.v1.RescheduleResponse
-	17, // 48: duetime.v1.TaskService.Shift:output_type -> duetime.v1.ShiftResponse
-	19, // 49: duetime.v1.TaskService.Cancel:output_type -> duetime.v1.CancelResponse
-	21, // 50: duetime.v1.TaskService.Retry:output_type -> duetime.v1.RetryResponse
-	23, // 51: duetime.v1.TaskService.Watch:output_type -> duetime.v1.WatchResponse
-	43, // [43:52] is the sub-list for method output_type
-	34, // [34:43] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	29, // 30: duetime.v1.ShiftRequest.due_within:type_name -> google.protobuf.Duration
+	3,  // 31: duetime.v1.ShiftResponse.task:type_name -> duetime.v1.Task
+	3,  // 32: duetime.v1.CancelResponse.task:type_name -> duetime.v1.Task
+	3,  // 33: duetime.v1.RetryResponse.task:type_name -> duetime.v1.Task
+	3,  // 34: duetime.v1.WatchResponse.task:type_name -> duetime.v1.Task
+	5,  // 35: duetime.v1.TaskService.Schedule:input_type -> duetime.v1.ScheduleRequest
+	7,  // 36: duetime.v1.TaskService.ScheduleMany:input_type -> duetime.v1.ScheduleManyRequest
+	9,  // 37: duetime.v1.TaskService.Get:input_type -> duetime.v1.GetRequest
+	12, // 38: duetime.v1.TaskService.List:input_type -> duetime.v1.ListRequest
+	14, // 39: duetime.v1.TaskService.Reschedule:input_type -> duetime.v1.RescheduleRequest
+	16, // 40: duetime.v1.TaskService.Shift:input_type -> duetime.v1.ShiftRequest
+	18, // 41: duetime.v1.TaskService.Cancel:input_type -> duetime.v1.CancelRequest
+	20, // 42: duetime.v1.TaskService.Retry:input_type -> duetime.v1.RetryRequest
+	22, // 43: duetime.v1.TaskService.Watch:input_type -> duetime.v1.WatchRequest
+	6,  // 44: duetime.v1.TaskService.Schedule:output_type -> duetime.v1.ScheduleResponse
+	8,  // 45: duetime.v1.TaskService.ScheduleMany:output_type -> duetime.v1.ScheduleManyResponse
+	10, // 46: duetime.v1.TaskService.Get:output_type -> duetime.v1.GetResponse
+	13, // 47: duetime.v1.TaskService.List:output_type -> duetime.v1.ListResponse
+	15, // 48: duetime.v1.TaskService.Reschedule:output_type -> duetime.v1.RescheduleResponse
+	17, // 49: duetime.v1.TaskService.Shift:output_type -> duetime.v1.ShiftResponse
+	19, // 50: duetime.v1.TaskService.Cancel:output_type -> duetime.v1.CancelResponse
+	21, // 51: duetime.v1.TaskService.Retry:output_type -> duetime.v1.RetryResponse
+	23, // 52: duetime.v1.TaskService.Watch:output_type -> duetime.v1.WatchResponse
+	44, // [44:53] is the sub-list for method output_type
+	35, // [35:44] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_duetime_v1_task_proto_init() }

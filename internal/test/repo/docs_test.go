@@ -43,7 +43,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	look, degraded := source{t, "internal/worker/look.go"}, source{t, "internal/worker/degraded.go"}
 	hooks := source{t, "internal/worker/hooks.go"}
 	breaker, answer := source{t, "pkg/deliver/breaker.go"}, source{t, "pkg/deliver/answer.go"}
-	calls := source{t, "internal/api/limits.go"}
+	calls, waits := source{t, "internal/api/limits.go"}, source{t, "internal/api/places.go"}
 	minPassword := source{t, "pkg/consoleweb/access.go"}.number("minPassword")
 	passwords, readings := source{t, "pkg/consoleweb/password.go"}, source{t, "pkg/consoleweb/readings.go"}
 	joining := source{t, "duetime.go"}.span(`lookingAfter = (.+)`)
@@ -56,6 +56,8 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{apiPage, fmt.Sprintf("A payload of more than %d values, or with lists and objects more than %d deep",
 			calls.number("maxPayloadValues"), calls.number("maxPayloadDepth"))},
 		{apiPage, fmt.Sprintf("| time of a call | %s, a preview %s,", calls.span(`callTimeout\s+= (.+?)\s+//`), calls.span(`previewTimeout\s+= (.+?)\s+//`))},
+		{apiPage, fmt.Sprintf("| wait of `AwaitDue` | %s to %s, by default %s; %d calls wait at a time, %d of one token |", calls.span(`minAwait\s+= (.+?)\s+//`),
+			calls.span(`maxAwait\s+= (.+?)\s+//`), calls.span(`defaultAwait\s+= (.+?)\s+//`), waits.number("ownersWaits"), waits.number("callerOwnersWaits"))},
 		{apiPage, fmt.Sprintf("| streams of one process | %s, %d of one token,", grouped(calls.number("maxWatches")),
 			calls.number("maxCallerWatches"))},
 		{apiPage, fmt.Sprintf("`make up` serves the API at `http://127.0.0.1:%s`", source{t, "scripts/up"}.text(`api=\$\{UP_API_PORT:-(\d+)\}`))},

@@ -33,6 +33,8 @@ const (
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
+	// OwnerServiceAwaitDueProcedure is the fully-qualified name of the OwnerService's AwaitDue RPC.
+	OwnerServiceAwaitDueProcedure = "/duetime.v1.OwnerService/AwaitDue"
 	// OwnerServiceBlockOwnerProcedure is the fully-qualified name of the OwnerService's BlockOwner RPC.
 	OwnerServiceBlockOwnerProcedure = "/duetime.v1.OwnerService/BlockOwner"
 	// OwnerServiceUnblockOwnerProcedure is the fully-qualified name of the OwnerService's UnblockOwner
@@ -45,6 +47,9 @@ const (
 
 // OwnerServiceClient is a client for the duetime.v1.OwnerService service.
 type OwnerServiceClient interface {
+	// AwaitDue waits until each task of an owner that is due at the call has ended or has another due time, as workers run it: what the caller
+	// reads afterwards has the effects of all of them. It answers at once if nothing is due, and tells what is left when its time is over.
+	AwaitDue(context.Context, *duetimev1.AwaitDueRequest) (*duetimev1.AwaitDueResponse, error)
 	// BlockOwner cancels all pending tasks of an owner, stops its recurrences, and refuses what is scheduled for it from then on, with
 	// the reason OWNER_BLOCKED. It may be repeated, also for an owner that is blocked already.
 	BlockOwner(context.Context, *duetimev1.BlockOwnerRequest) (*duetimev1.BlockOwnerResponse, error)
@@ -65,6 +70,12 @@ func NewOwnerServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 	baseURL = strings.TrimRight(baseURL, "/")
 	ownerServiceMethods := duetimev1.File_duetime_v1_owner_proto.Services().ByName("OwnerService").Methods()
 	return &ownerServiceClient{
+		awaitDue: connect.NewClient[duetimev1.AwaitDueRequest, duetimev1.AwaitDueResponse](
+			httpClient,
+			baseURL+OwnerServiceAwaitDueProcedure,
+			connect.WithSchema(ownerServiceMethods.ByName("AwaitDue")),
+			connect.WithClientOptions(opts...),
+		),
 		blockOwner: connect.NewClient[duetimev1.BlockOwnerRequest, duetimev1.BlockOwnerResponse](
 			httpClient,
 			baseURL+OwnerServiceBlockOwnerProcedure,
@@ -88,9 +99,19 @@ func NewOwnerServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // ownerServiceClient implements OwnerServiceClient.
 type ownerServiceClient struct {
+	awaitDue          *connect.Client[duetimev1.AwaitDueRequest, duetimev1.AwaitDueResponse]
 	blockOwner        *connect.Client[duetimev1.BlockOwnerRequest, duetimev1.BlockOwnerResponse]
 	unblockOwner      *connect.Client[duetimev1.UnblockOwnerRequest, duetimev1.UnblockOwnerResponse]
 	listBlockedOwners *connect.Client[duetimev1.ListBlockedOwnersRequest, duetimev1.ListBlockedOwnersResponse]
+}
+
+// AwaitDue calls duetime.v1.OwnerService.AwaitDue.
+func (c *ownerServiceClient) AwaitDue(ctx context.Context, req *duetimev1.AwaitDueRequest) (*duetimev1.AwaitDueResponse, error) {
+	response, err := c.awaitDue.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
 }
 
 // BlockOwner calls duetime.v1.OwnerService.BlockOwner.
@@ -122,6 +143,9 @@ func (c *ownerServiceClient) ListBlockedOwners(ctx context.Context, req *duetime
 
 // OwnerServiceHandler is an implementation of the duetime.v1.OwnerService service.
 type OwnerServiceHandler interface {
+	// AwaitDue waits until each task of an owner that is due at the call has ended or has another due time, as workers run it: what the caller
+	// reads afterwards has the effects of all of them. It answers at once if nothing is due, and tells what is left when its time is over.
+	AwaitDue(context.Context, *duetimev1.AwaitDueRequest) (*duetimev1.AwaitDueResponse, error)
 	// BlockOwner cancels all pending tasks of an owner, stops its recurrences, and refuses what is scheduled for it from then on, with
 	// the reason OWNER_BLOCKED. It may be repeated, also for an owner that is blocked already.
 	BlockOwner(context.Context, *duetimev1.BlockOwnerRequest) (*duetimev1.BlockOwnerResponse, error)
@@ -138,6 +162,12 @@ type OwnerServiceHandler interface {
 // and JSON codecs. They also support gzip compression.
 func NewOwnerServiceHandler(svc OwnerServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
 	ownerServiceMethods := duetimev1.File_duetime_v1_owner_proto.Services().ByName("OwnerService").Methods()
+	ownerServiceAwaitDueHandler := connect.NewUnaryHandlerSimple(
+		OwnerServiceAwaitDueProcedure,
+		svc.AwaitDue,
+		connect.WithSchema(ownerServiceMethods.ByName("AwaitDue")),
+		connect.WithHandlerOptions(opts...),
+	)
 	ownerServiceBlockOwnerHandler := connect.NewUnaryHandlerSimple(
 		OwnerServiceBlockOwnerProcedure,
 		svc.BlockOwner,
@@ -158,6 +188,8 @@ func NewOwnerServiceHandler(svc OwnerServiceHandler, opts ...connect.HandlerOpti
 	)
 	return "/duetime.v1.OwnerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
+		case OwnerServiceAwaitDueProcedure:
+			ownerServiceAwaitDueHandler.ServeHTTP(w, r)
 		case OwnerServiceBlockOwnerProcedure:
 			ownerServiceBlockOwnerHandler.ServeHTTP(w, r)
 		case OwnerServiceUnblockOwnerProcedure:
@@ -172,6 +204,10 @@ func NewOwnerServiceHandler(svc OwnerServiceHandler, opts ...connect.HandlerOpti
 
 // UnimplementedOwnerServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedOwnerServiceHandler struct{}
+
+func (UnimplementedOwnerServiceHandler) AwaitDue(context.Context, *duetimev1.AwaitDueRequest) (*duetimev1.AwaitDueResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("duetime.v1.OwnerService.AwaitDue is not implemented"))
+}
 
 func (UnimplementedOwnerServiceHandler) BlockOwner(context.Context, *duetimev1.BlockOwnerRequest) (*duetimev1.BlockOwnerResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("duetime.v1.OwnerService.BlockOwner is not implemented"))

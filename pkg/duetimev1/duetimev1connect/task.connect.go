@@ -66,7 +66,7 @@ type TaskServiceClient interface {
 	List(context.Context, *duetimev1.ListRequest) (*duetimev1.ListResponse, error)
 	// Reschedule gives a pending task another due time.
 	Reschedule(context.Context, *duetimev1.RescheduleRequest) (*duetimev1.RescheduleResponse, error)
-	// Shift moves the due time of a pending task: sooner, but never before now, or later.
+	// Shift moves the due time of a pending task: sooner, but never before now, or later. By due_within it does so only shortly before.
 	Shift(context.Context, *duetimev1.ShiftRequest) (*duetimev1.ShiftResponse, error)
 	// Cancel takes a pending task back: its effect will never commit.
 	Cancel(context.Context, *duetimev1.CancelRequest) (*duetimev1.CancelResponse, error)
@@ -248,7 +248,7 @@ type TaskServiceHandler interface {
 	List(context.Context, *duetimev1.ListRequest) (*duetimev1.ListResponse, error)
 	// Reschedule gives a pending task another due time.
 	Reschedule(context.Context, *duetimev1.RescheduleRequest) (*duetimev1.RescheduleResponse, error)
-	// Shift moves the due time of a pending task: sooner, but never before now, or later.
+	// Shift moves the due time of a pending task: sooner, but never before now, or later. By due_within it does so only shortly before.
 	Shift(context.Context, *duetimev1.ShiftRequest) (*duetimev1.ShiftResponse, error)
 	// Cancel takes a pending task back: its effect will never commit.
 	Cancel(context.Context, *duetimev1.CancelRequest) (*duetimev1.CancelResponse, error)
