@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"regexp"
@@ -47,5 +48,50 @@ func TestPageTellsTheTable(t *testing.T) {
 	newest := files[len(files)-1]
 	if len(files) < 11 || newest >= "mysql/01000" || !strings.Contains(string(page), "is 11 to 999") {
 		t.Errorf("contract 1 is of migrations 11 to 999, and the newest is %s", newest)
+	}
+}
+
+// TestPageWaitsForWhatIsDue runs the statement by which a service waits before it reads: it counts what is due of the owner at a moment, and
+// walks through nothing else.
+func TestPageWaitsForWhatIsDue(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/SQL-CONTRACT.md")
+	pipelinetest.Must(t, err)
+	_, section, _ := strings.Cut(string(page), "\n## Read fresh\n")
+	_, statement, _ := strings.Cut(section, "```sql\n")
+	statement, _, found := strings.Cut(statement, "```")
+	if !found || strings.Count(statement, "@asked") != 1 {
+		t.Fatalf("the page has %q", statement)
+	}
+	s := newSuite(t, pipelinetest.MySQL(t))
+	c := &check{suite: s, owner: "customer-7"}
+	first, later := c.plant(at(-minute, -minute)), c.plant()
+	for range 100 {
+		c.plant(at(minute, minute))
+	}
+	c.plant(in(cancelled))
+	c.owner = "customer-8"
+	c.plant()
+	asked := fmt.Sprint(c.now())
+	count := func() int64 { return s.number(strings.Replace(statement, "@asked", asked, 1)) }
+	for ended, end := range []func(){
+		func() {},
+		func() { c.exec("UPDATE duetime_tasks SET state = 1 WHERE id = ?", first[:]) },
+		func() { c.exec("UPDATE duetime_tasks SET run_at = run_at + 3600000 WHERE id = ?", later[:]) },
+	} {
+		if end(); count() != int64(2-ended) {
+			t.Errorf("after %d of 2 have ended it counts %d", ended, count())
+		}
+	}
+	session, err := s.db.Conn(t.Context())
+	pipelinetest.Must(t, err)
+	defer func() { pipelinetest.Must(t, session.Close()) }()
+	_, err = session.ExecContext(t.Context(), "FLUSH STATUS")
+	pipelinetest.Must(t, err)
+	var n, read int
+	pipelinetest.Must(t, session.QueryRowContext(t.Context(), strings.Replace(statement, "@asked", asked, 1)).Scan(&n))
+	pipelinetest.Must(t, session.QueryRowContext(t.Context(), "SHOW SESSION STATUS LIKE 'Handler_read_next'").Scan(new(string), &read))
+	if n != 0 || read > 10 {
+		t.Errorf("it counts %d, and reads %d rows; want a seek", n, read)
 	}
 }
