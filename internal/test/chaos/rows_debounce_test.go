@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -36,11 +35,7 @@ func debounceRow() entry {
 func debouncesMeetRuns(t *testing.T, d *drill) {
 	t.Helper()
 	d.exec(t, `CREATE TABLE chaos_debounced (seq BIGINT AUTO_INCREMENT PRIMARY KEY, task_id BINARY(16) NOT NULL, pid INT NOT NULL, KEY (task_id)) ENGINE=InnoDB`)
-	cfg := duetime.DefaultConfig()
-	cfg.Namespace, cfg.MySQL.DSN, cfg.Redis.Addrs, cfg.Kafka.Brokers = d.Namespace, duetime.DSN(d.DSN), []string{d.Redis}, []string{d.Kafka}
-	client, err := duetime.Open(cfg, duetime.WithLogger(slog.New(slog.DiscardHandler)))
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { _ = client.Close(context.Background()) })
+	client := d.client(t)
 
 	var b debounces
 	killed, retried, waits := map[int]bool{}, 0, d.innodb(t, "lock_row_lock_waits")

@@ -55,6 +55,13 @@ func TestSabotage(t *testing.T) {
 		{"an answer of 5xx counts as done", []change{
 			{"pkg/deliver/answer.go", "if status >= 200 && status < 300 {", "if status >= 200 && status < 600 {"},
 		}, "82", `(?m)^ +\S+_test.go:\d+: lost: task \S+: done without an answer of 2xx`},
+		{"one in a hundred fresh reads settles nothing", []change{
+			{"internal/settle/reader.go", "		more, err := r.round(ctx)\n", `		if time.Now().UnixMicro()%100 == 0 {
+			return r.answered, nil
+		}
+		more, err := r.round(ctx)
+`},
+		}, "89", `(?m)^ +\S+_test.go:\d+: unsettled: reader-`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := sabotaged(t, c.changes, c.row)

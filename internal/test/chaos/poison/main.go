@@ -9,6 +9,7 @@
 //	chaos.chain  has an effect, a line in chaos_chain, and schedules the next task of its owner
 //	chaos.debounced          takes a while, and has an effect: a line in chaos_debounced
 //	chaos.debounced_outside  likewise, outside its transaction
+//	chaos.refill  see package refill
 //	chaos.limited  has an effect: a line in chaos_limited; of a queue of its own, if the configuration has it
 //	chaos.cut    ends its own connection
 //	chaos.full   fills a table in memory of its own
@@ -31,6 +32,7 @@ import (
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/internal/test/chaos/refill"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -68,6 +70,7 @@ func run(ctx context.Context, env *process.Env) error {
 	if slices.Contains(cfg.Queues, "limited") {
 		worker.Handle(mux, task.NewKind[nothing]("chaos.limited", task.Queue("limited")), limited)
 	}
+	refill.Handle(mux)
 	provoke(mux, client.DB())
 	return client.Work(ctx, mux)
 }
