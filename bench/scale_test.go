@@ -31,6 +31,7 @@ var scaleParts = []scalePart{
 	{name: "purge", do: purging},
 	{name: "recurrences", do: recurring},
 	{name: "bulk", do: bulkShift},
+	{name: "reads", do: reads},
 	{name: "pages", do: pages, opts: options{rules: []string{"DUETIME_INDEX__HORIZON=10m"}}},
 	{name: "horizon", do: horizon, opts: options{rules: []string{"DUETIME_INDEX__HORIZON=10m"}}},
 }

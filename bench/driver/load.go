@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -82,6 +83,25 @@ func (s *server) moveOwner(ctx context.Context, r protocol.Request) (protocol.Re
 		moved, err := m.MoveOwner(ctx, r.First/max(r.PerOwner, 1)+n%owners, by)
 		return int64(moved), err
 	})
+}
+
+func (s *server) read(ctx context.Context, r protocol.Request) (protocol.Response, error) {
+	q, ok := s.queue.(queue.Reader)
+	if !ok {
+		return protocol.Response{}, errNotAble
+	}
+	var mu sync.Mutex
+	var took []int64
+	answer, err := many(ctx, r, func(ctx context.Context, n int64) (int64, error) {
+		began := time.Now()
+		err := q.Read(ctx, job(r, n), r.Fresh)
+		mu.Lock()
+		defer mu.Unlock()
+		took = append(took, time.Since(began).Microseconds())
+		return 1, err
+	})
+	answer.Took = took
+	return answer, err
 }
 
 // many makes calls for so long from so many callers, numbered from 0, and counts the jobs that they tell.

@@ -80,6 +80,8 @@ func (s *server) answer(ctx context.Context, r protocol.Request) (protocol.Respo
 		return s.move(ctx, r)
 	case "moveowner":
 		return s.moveOwner(ctx, r)
+	case "read":
+		return s.read(ctx, r)
 	case "work":
 		s.work(ctx, r.Effect)
 		return protocol.Response{}, nil

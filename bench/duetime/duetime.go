@@ -5,6 +5,8 @@ package duetime
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"strconv"
@@ -78,6 +80,7 @@ var (
 	_ queue.OwnerMover  = (*Queue)(nil)
 	_ queue.Accepter    = (*Queue)(nil)
 	_ queue.RowAccepter = (*Queue)(nil)
+	_ queue.Reader      = (*Queue)(nil)
 	_ queue.Settler     = (*Queue)(nil)
 	_ queue.Lagger      = (*Queue)(nil)
 )
@@ -89,7 +92,9 @@ func Open(ctx context.Context, _ queue.Env) (queue.Queue, error) {
 		return nil, err
 	}
 	q := &Queue{metrics: newRegistry()}
-	q.client, err = duetime.Open(cfg, duetime.WithMetrics(q.metrics), duetime.WithLogger(slog.New(slog.DiscardHandler)))
+	readers := worker.NewMux()
+	worker.HandleBatch(readers, kind, feedPets)
+	q.client, err = duetime.Open(cfg, duetime.WithMetrics(q.metrics), duetime.WithLogger(slog.New(slog.DiscardHandler)), duetime.Handlers(readers))
 	if err != nil {
 		return nil, err
 	}
@@ -155,12 +160,30 @@ func (q *Queue) MoveOwner(ctx context.Context, owner int64, d time.Duration) (n 
 	return n, err
 }
 
+// Read reads the job's pet.
+func (q *Queue) Read(ctx context.Context, j queue.Job, fresh bool) error {
+	return q.client.InTx(ctx, func(tx *schedule.Tx) error {
+		if fresh {
+			if settled, err := tx.SettleDue(ctx, ownerOf(j.Owner)); err != nil || !settled.Whole() {
+				return errors.Join(err, fmt.Errorf("settled %+v", settled))
+			}
+		}
+		var meals int
+		return tx.GetContext(ctx, &meals, "SELECT meals FROM bench_pets WHERE id = ?", j.ID)
+	})
+}
+
 // Work runs the batch handler of the meal: one statement feeds all pets of a batch. Handlers that do nothing are called
 // one by one, as everywhere.
 func (q *Queue) Work(ctx context.Context, e *queue.Effects) error {
 	mux := worker.NewMux()
 	if e.Real() {
-		worker.HandleBatch(mux, kind, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[meal]) error { return feed(ctx, tx, e, ts) })
+		worker.HandleBatch(mux, kind, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[meal]) error {
+			for _, t := range ts {
+				mark(e, t)
+			}
+			return feedPets(ctx, tx, ts)
+		})
 	} else {
 		worker.Handle(mux, kind, func(_ context.Context, _ *worker.Tx, t worker.Task[meal]) error {
 			mark(e, t)
@@ -170,10 +193,9 @@ func (q *Queue) Work(ctx context.Context, e *queue.Effects) error {
 	return q.client.Work(ctx, mux)
 }
 
-func feed(ctx context.Context, tx *worker.Tx, e *queue.Effects, ts []worker.Task[meal]) error {
+func feedPets(ctx context.Context, tx *worker.Tx, ts []worker.Task[meal]) error {
 	ids := make([]any, len(ts))
 	for i, t := range ts {
-		mark(e, t)
 		ids[i] = t.Payload.ID
 	}
 	_, err := tx.ExecContext(ctx, "UPDATE bench_pets SET meals = meals + 1 WHERE id IN ("+strings.Repeat(",?", len(ids))[1:]+")", ids...)

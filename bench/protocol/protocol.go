@@ -11,6 +11,7 @@ import "github.com/duetime/duetime/bench/queue"
 //	           Own: one by one, in a transaction with a row of the caller's own
 //	move       moves the Count jobs to Due and later, for Seconds from Callers, one by one answers Jobs, Micros
 //	moveowner  moves the Count jobs by Step, for Seconds from Callers, an owner's at once answers Jobs, Micros
+//	read       reads owners for Seconds from Callers, Fresh: after what is due of them    answers Jobs, Micros, Took
 //	work       begins to run what is due; Effect: write to MySQL                        answers at once
 //	seen       answers Started, Done, Last, if asked Lag; or why the work has ended
 //	marks      answers Marks, with a Count those of its jobs at least
@@ -28,6 +29,7 @@ type Request struct {
 	Effect   bool    `json:"effect"`
 	Lag      bool    `json:"lag"`
 	Own      bool    `json:"own"`
+	Fresh    bool    `json:"fresh"`
 }
 
 // Response is one line from a driver; Error says why it could not be done.
@@ -35,6 +37,7 @@ type Response struct {
 	Error   string       `json:"error,omitempty"`
 	Jobs    int64        `json:"jobs,omitempty"`
 	Micros  int64        `json:"micros,omitempty"`
+	Took    []int64      `json:"took,omitempty"` // µs of each call
 	Started int64        `json:"started,omitempty"`
 	Done    int64        `json:"done,omitempty"`
 	Last    int64        `json:"last,omitempty"`  // Unix µs of the last effect's commit

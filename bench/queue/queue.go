@@ -52,6 +52,12 @@ type RowAccepter interface {
 	AcceptWithRow(ctx context.Context, j Job) error
 }
 
+// Reader is a Queue that can have what is due of an owner take effect before a read.
+type Reader interface {
+	// Read reads the job's pet in a transaction; fresh says that what is due of the job's owner takes effect in it before.
+	Read(ctx context.Context, j Job, fresh bool) error
+}
+
 // Settler is a Queue that commits effects itself and counts them when the commit has been answered.
 type Settler interface {
 	Settled() int64
