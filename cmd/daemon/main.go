@@ -43,6 +43,7 @@ func run(ctx context.Context, env *process.Env) error {
 	}
 	env.Registry.MustRegister(survey.New(survey.Config{
 		Queues: cfg.Queues, Layout: p.Store.Layout, Unhandled: unhandled(p.Store), OldestTransaction: oldestTransaction(p.Store, env.Log()),
+		Behind: func(ctx context.Context) (int64, error) { return p.Store.Behind(ctx, time.Minute, surveyedTasks) },
 	}, p.Store, p.Index, p.Stream))
 	return command.Stand(ctx, env, p, command.Candidate{
 		Name: "daemon",
@@ -51,7 +52,7 @@ func run(ctx context.Context, env *process.Env) error {
 }
 
 // surveyedTasks is how many pending tasks a survey reads. A task that waits for a worker of its kind is retried within
-// ten minutes, so it is among the first.
+// ten minutes, and most that wait for an earlier task within one, so they are among the first.
 const surveyedTasks = 10_000
 
 func unhandled(s *store.Store) func(ctx context.Context) ([]survey.Unhandled, error) {

@@ -197,6 +197,7 @@ func (t *tool) writeTask(row console.Task) error {
 	line("owner", row.Owner)
 	line("subject", row.Subject)
 	line("labels", task.LabelsText(row.Labels))
+	line("order key", row.OrderKey)
 	line("queue", row.Queue)
 	line("shard", strconv.Itoa(row.Shard))
 	line("state", row.State.String())

@@ -225,7 +225,7 @@ func (s *shard) destinationOf(ctx context.Context, e protocol.Entry) destination
 			delete(s.trouble, e.Queue)
 			s.d.cfg.Logger.InfoContext(ctx, "queue recovered", "shard", s.number, "queue", e.Queue)
 		case ok:
-			return destination{e.Queue, p.Partition(ctx, e.Queue, protocol.RouteKey(e.Owner, e.Score))}
+			return destination{e.Queue, p.Partition(ctx, e.Queue, protocol.RouteKey(e.Route(), e.Score))}
 		}
 	}
 	return destination{e.Queue, wholeQueue}

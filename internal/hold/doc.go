@@ -2,7 +2,7 @@
 //
 // It promises that a hint is handed out no earlier than TakeAhead before its moment, in time order within its lane, and
 // to one runner at a time. Hints of one owner are never with two runners at once: the runners would lock the same
-// business rows in different orders. Messages about the same version of a task share one hint, and are settled together.
+// business rows in different orders. (A hint's owner is its route: tasks with an order key of their own share one.) Messages about the same version of a task share one hint, and are settled together.
 // The hold decides nothing about a task.
 //
 // # Phases of a hint
@@ -40,4 +40,6 @@
 //     the hint is released, since its handler may end the process. A hint that only waits keeps no partition busy.
 //  6. A suspect waits for one of another queue, which may run for an hour. Had it been taken already, its queue's permit and its
 //     owner would be taken for as long. So the seat comes first, and a hint that waits for it is no demand of its queue.
+//  7. A hint is held for an earlier task of its order key. When a hint of that task is settled, it is looked at at once: the Release of a runner
+//     that has both wakes it after it waits (behind.go).
 package hold

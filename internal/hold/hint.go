@@ -21,12 +21,13 @@ type Hint struct {
 	Found        bool      // no message brought the hint: a look found its row in MySQL
 	Awaited      bool      // a message about the found row should come here
 
-	Looks         int    // transactions that looked at the row without settling the hint
-	Result        string // of the last look, as the metrics name it
-	Settled       bool   // Release removes the hint
-	Dropped       bool   // Release forgets the hint if no message waits for it: another look finds its row again
-	Called        bool   // the handler, since the hint was taken
-	CommitUnknown bool   // a commit of its transaction was sent and never answered
+	Looks         int     // transactions that looked at the row without settling the hint
+	Result        string  // of the last look, as the metrics name it
+	Settled       bool    // Release removes the hint
+	Dropped       bool    // Release forgets the hint if no message waits for it: another look finds its row again
+	Behind        task.ID // an earlier task of its order key, for which the hint is held; zero for none
+	Called        bool    // the handler, since the hint was taken
+	CommitUnknown bool    // a commit of its transaction was sent and never answered
 
 	NoSlot bool // the take was a probe: the handler must not be called
 
@@ -98,7 +99,7 @@ func NewHint(message protocol.Hint, now time.Time, patience time.Duration, marks
 // FoundHint makes a hint of a row that a look found. A task that is due already may have run in a process that died.
 func FoundHint(row task.Task, now time.Time, patience time.Duration) *Hint {
 	h := NewHint(protocol.Hint{
-		ID: row.ID, Kind: protocol.HintKind(row.Kind), Owner: protocol.HintOwner(row.Owner), RunAt: row.RunAt.UnixMilli(),
+		ID: row.ID, Kind: protocol.HintKind(row.Kind), Owner: protocol.HintOwner(protocol.Route(row.Owner, row.OrderKey)), RunAt: row.RunAt.UnixMilli(),
 		Version: protocol.WindowedVersion(row.Version),
 	}, now, patience)
 	h.Found, h.Suspect = true, !row.RunAt.After(now)

@@ -37,6 +37,7 @@ type Hold struct {
 	seat    chan struct{} // see ShareSeat
 	waits   bool          // for the seat, with a due suspect
 	found   Found
+	heads   map[task.ID]bool // tasks for which hints are held; some may have ended elsewhere
 
 	allowed allowance
 
@@ -45,7 +46,7 @@ type Hold struct {
 
 // New makes an empty hold. Kinds that are not among those given have task.Normal priority.
 func New(c *loop.Clock, kinds ...task.KindInfo) *Hold {
-	h := &Hold{clock: c, ranks: map[string]int{}, byKey: map[sharedKey]*Hint{}, owners: map[string]*owner{}}
+	h := &Hold{clock: c, ranks: map[string]int{}, byKey: map[sharedKey]*Hint{}, owners: map[string]*owner{}, heads: map[task.ID]bool{}}
 	for _, k := range kinds {
 		h.ranks[protocol.HintKind(k.Name)] = rank[k.Priority]
 	}
@@ -243,6 +244,7 @@ func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 		h.signalAll() // a permit is free
 	}
 	h.freeOwners(taken, now)
+	defer h.wakeBehind(taken, now)
 	for _, e := range taken {
 		if e.seated {
 			e.seated = false
@@ -260,6 +262,7 @@ func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 			delete(h.byKey, e.key())
 		default:
 			e.phase, e.Dropped, e.revoked = waiting, false, nil
+			h.noteHead(e)
 			h.push(e)
 		}
 	}

@@ -79,18 +79,28 @@ func (h *Hold) AdjustForClockStep(patience time.Duration) {
 // was set back since.
 func (h *Hold) recall(patience time.Duration) {
 	now := h.clock.Now()
+	h.retime(func(e *Hint) bool {
+		recalled := e.LookAt.Sub(now) > patience
+		if recalled {
+			e.LookAt, e.PatientSince = now, now
+		}
+		return recalled
+	})
+}
+
+// retime calls change with each waiting hint, which reports whether it has changed the hint's LookAt.
+func (h *Hold) retime(change func(*Hint) bool) {
 	h.eachTimeline(func(line *timeline, l Lane, shared bool) {
-		recalled := false
+		changed := false
 		for i, s := range *line {
-			if s.LookAt.Sub(now) > patience {
-				s.LookAt, s.PatientSince, recalled = now, now, true
-				(*line)[i] = itemOf(s.Hint)
+			if change(s.Hint) {
+				(*line)[i], changed = itemOf(s.Hint), true
 			}
 		}
-		if recalled {
+		if changed {
 			heap.Init(line)
 		}
-		if recalled && shared {
+		if changed && shared {
 			h.signal(l)
 		}
 	})

@@ -49,7 +49,7 @@ func (l *Ledger) FollowCommitted(ctx context.Context, tx *Tx, wait bool) bool {
 	}
 	undone := tx.undone(committed)
 	if len(undone) == 0 {
-		l.record(tx)
+		l.record(ctx, tx)
 		return true
 	}
 	// Other lines may tell of changes that were taken back too.

@@ -15,8 +15,7 @@ import (
 
 // Store is what a ledger needs of the database.
 type Store interface {
-	Rows
-	Transactions
+	Ordered
 	// Retryable reports whether the error says that the transaction did not commit and may do so when run again.
 	Retryable(err error) bool
 	// InsertAutocommit writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.
@@ -110,11 +109,11 @@ func (l *Ledger) WriteOne(ctx context.Context, actor string, c transition.Change
 // only where callers schedule faster than the index accepts.
 func (l *Ledger) Follow(ctx context.Context, tx *Tx) {
 	l.writer.Enqueue(ctx, tx.Touched(0))
-	l.record(tx)
+	l.record(ctx, tx)
 }
 
-// record counts the ticks, leaves the lines to the history, and calls what wants to know.
-func (l *Ledger) record(tx *Tx) {
+// record counts the ticks, leaves the lines to the history, calls what wants to know, and wakes what waited for the tasks.
+func (l *Ledger) record(ctx context.Context, tx *Tx) {
 	l.history.add(tx.Events())
 	l.ticks.Count(tx.Ticks())
 	for _, e := range tx.list {
@@ -122,6 +121,7 @@ func (l *Ledger) record(tx *Tx) {
 			e.then()
 		}
 	}
+	l.wakeBehind(ctx, tx)
 }
 
 // Unknown has the daemon look at the tasks of a transaction of which nobody knows whether it has committed. It never waits.

@@ -48,7 +48,7 @@ func (l *Ledger) RunOnce(ctx context.Context, fn func(began *sqlx.Tx) (*Tx, erro
 	tx, err := l.try(ctx, fn)
 	if err == nil {
 		l.writer.PutDirectly(ctx, tx.Touched(0))
-		l.record(tx)
+		l.record(ctx, tx)
 	}
 	return err
 }

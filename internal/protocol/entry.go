@@ -57,18 +57,40 @@ type Entry struct {
 	Queue   string
 	Owner   string
 	Subject string
-	Err     error // set when the member can't be decoded; the names above are empty then
+	// OrderKey is the task's, if a spec gave it; it decides where the hint goes.
+	OrderKey string
+	Err      error // set when the member can't be decoded; the names above are empty then
 }
+
+// Due are locked rows that are to run in a caller's transaction.
+type Due struct {
+	Rows    []task.Task
+	Blocked map[string]bool // owners of the rows
+	Held    map[string]bool // queues of the rows: an operator has paused or limited them
+	Now     time.Time       // the moment just before the locks; zero without rows
+}
+
+// Head is a task for which a later one of its order key waits.
+type Head struct {
+	task.Task
+
+	Held bool // an operator has paused its queue, or the queue has a limit
+}
+
+// Route names whose hints go the same way.
+func (e Entry) Route() string { return Route(e.Owner, e.OrderKey) }
 
 // SameQueue reports whether the members of two tasks that have the same id name the same queue: a member that does not name
 // its row's queue is left over from before the task was requeued. Members have the default queue's name in the place of an
-// empty one, and a question mark in that of their separator, which rows of other programs may hold.
+// empty one, and a question mark in that of their separators, which rows of other programs may hold.
 func SameQueue(a, b task.Task) bool {
 	return a.Queue == b.Queue || memberQueue(a) == memberQueue(b)
 }
 
+var queueSeparators = strings.NewReplacer("\x1e", "?", "\x1f", "?")
+
 func memberQueue(t task.Task) string {
-	return strings.ReplaceAll(cmp.Or(t.Queue, "default"), "\x1f", "?")
+	return queueSeparators.Replace(cmp.Or(t.Queue, "default"))
 }
 
 // Standing is what the two sorted sets of a shard hold for one member.

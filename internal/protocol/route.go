@@ -3,14 +3,16 @@ package protocol
 import (
 	"fmt"
 	"hash/crc32"
+	"hash/fnv"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/duetime/duetime/internal/rowform"
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Which partition a hint goes to. The hints of an owner share one, so that one worker at a time has the owner's tasks. But a
+// Which partition a hint goes to. The hints of an owner, or of an order key, share one, so that one worker at a time has their tasks. But a
 // task that waits for a worker which knows its kind must not come back to the one that does not: its hint goes on to another
 // partition with each version. All that the publisher knows of a task is its entry, so that the time says so.
 
@@ -31,18 +33,33 @@ func OnTheMove(t time.Time) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// RouteKey is the key by which a hint of the owner's task with this score finds its partition: the owner, or the owner and a
-// number that says how many partitions on. SplitRoute reads it.
-func RouteKey(owner string, s Score) string {
-	key := HintOwner(owner)
+// Route names whose hints share a partition, and are with one runner at a time: the owner's, or those of the order key if the task has
+// one that a spec gave. Its tasks may have different owners, and one worker can run them one after the other. The order never
+// depends on it.
+func Route(owner, orderKey string) string {
+	if !RoutesByOrder(orderKey) {
+		return owner
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(orderKey))
+	return fmt.Sprintf("~%016x", h.Sum64())
+}
+
+// RoutesByOrder reports whether the hints of tasks with this order key share a route: a spec gave it, so the tasks may have several owners.
+func RoutesByOrder(orderKey string) bool { return strings.HasPrefix(orderKey, rowform.OrderByKey) }
+
+// RouteKey is the key by which a hint with this route and score finds its partition: the route, or the route and a number that says how
+// many partitions on. SplitRoute reads it.
+func RouteKey(route string, s Score) string {
+	key := HintOwner(route)
 	if v := s.Version(); v > 1 && s.RunAt().UnixMilli()%1000 == movingOn {
 		key += routeSeparator + strconv.FormatInt(v, 10)
 	}
 	return key
 }
 
-// SplitRoute parts a key into the owner and how many partitions on from the owner's the hint goes.
-func SplitRoute(key []byte) (owner []byte, on int) {
+// SplitRoute parts a key into the route and how many partitions on from the route's the hint goes.
+func SplitRoute(key []byte) (route []byte, on int) {
 	for i := len(key) - 1; i > 0 && len(key)-i <= 5; i-- {
 		if key[i] == routeSeparator[0] {
 			on, err := strconv.Atoi(string(key[i+1:]))

@@ -103,7 +103,7 @@ func (a *auditIndex) check(ctx context.Context, s *sweep, entries []protocol.Ent
 		}
 		scores = append(scores, e.Score)
 		tasks = append(tasks, task.Task{
-			ID: e.ID, Kind: e.Kind, Queue: e.Queue, Owner: e.Owner, Subject: e.Subject, Shard: a.shard,
+			ID: e.ID, Kind: e.Kind, Queue: e.Queue, Owner: e.Owner, Subject: e.Subject, OrderKey: e.OrderKey, Shard: a.shard,
 		})
 	}
 	if len(tasks) == 0 {

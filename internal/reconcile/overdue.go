@@ -230,7 +230,7 @@ func (t overdueCheck) mustPut(row task.Task, b Backlog) (must, lost bool) {
 	if _, paused := t.paused[row.Queue]; paused {
 		return false, false
 	}
-	since, key := t.dueSince(row), protocol.RouteKey(row.Owner, protocol.ScoreOf(row))
+	since, key := t.dueSince(row), protocol.RouteKey(protocol.Route(row.Owner, row.OrderKey), protocol.ScoreOf(row))
 	age := t.now.Sub(since)
 	explained := b != nil && b.Explains(key, since.Add(t.grace))
 	if explained && age < maxExplainedAge {

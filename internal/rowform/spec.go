@@ -13,6 +13,15 @@ const (
 	OncePerWindow
 )
 
+// The first letters of stored order keys.
+const (
+	OrderByKey     = "k" // before the key that the spec gave
+	OrderBySubject = "s" // before the owner, a separator and the subject
+)
+
+// OrderSeparator parts the owner from the subject in an order key; no owner of ours has it.
+const OrderSeparator = "\x1f"
+
 // The first letters of stored keys.
 const (
 	PendingKey = "k" // cleared when the task is done or cancelled

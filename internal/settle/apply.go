@@ -65,6 +65,7 @@ func (t *transaction) apply() {
 		t.applyToHint(m)
 	}
 	s.index.Offer(stale)
+	t.wakeSuccessors()
 	s.letters.Bury(letters)
 	if s.cfg.OnEvents != nil {
 		t.reportEvents()
@@ -82,7 +83,7 @@ func (s *Settler) follow(tx *ledger.Tx) []task.Task {
 // applyToHint records the verdict in the hint.
 func (t *transaction) applyToHint(m *member) {
 	h, v := m.hint, &m.verdict
-	h.Result, h.Settled, h.LookAt = string(v.result), v.settled, v.lookAt
+	h.Result, h.Settled, h.LookAt, h.Behind = string(v.result), v.settled, v.lookAt, v.behind
 	if v.result != "" {
 		t.settler.metrics.count(m.row.Kind, v.result)
 	}

@@ -32,7 +32,8 @@ type verdict struct {
 	refunded bool
 	// elsewhere says that another worker is about to run the task, and must find its row free.
 	elsewhere bool
-	far       bool // settled although the row is pending: the daemon's look-ahead puts it
+	behind    task.ID // the earlier task of its order key that the hint is held for; zero for none
+	far       bool    // settled although the row is pending: the daemon's look-ahead puts it
 
 	next *task.Task // the row's transition, to be saved; nil for none
 

@@ -6,7 +6,8 @@
 // that ends its process is charged too. It never decides by a hint, never puts a task into the index under the version
 // that its row has, and never charges a task for a failure of MySQL or of another task, or for a stop of the worker.
 //
-// The files: decide.go finds the verdict, without a server · apply.go carries verdicts out · charge.go changes attempts ·
+// The files: decide.go finds the verdict, without a server · apply.go carries verdicts out · order.go has tasks wait for earlier
+// ones of their order key · charge.go changes attempts ·
 // transaction.go locks, marks done and commits · recurrence.go makes the next ticks · run.go and invoke.go call handlers ·
 // blame.go and loss.go find out whose fault a failure is · batch.go decides what follows a failed transaction · events.go
 // reports what became of tasks.
@@ -24,8 +25,9 @@
 //     the remaining time if the row has the hint's version, else settle and put the row. Due: run, or cancel if the first run
 //     would begin after its kind's catch-up window. In a probe of a queue with a rate (Hint.NoSlot) due tasks do not run: hold.
 //  3. Charge suspects, in a transaction of their own, before any of them runs.
-//  4. Run the handlers in id order. After Config.BatchTime of handlers, the remaining hints are held. A task that a handler
-//     moved or cancelled does not run.
+//  4. Run the handlers in the order of (due_at, id); the locks of step 1 stay in id order. After Config.BatchTime of handlers, the remaining
+//     hints are held. A task that a handler moved or cancelled does not run, and a task with an order key does not run while an earlier
+//     one of its key is pending (race 15).
 //  5. Mark done the tasks that ran, in one statement that must change exactly that many rows. Record tasks that did not
 //     simply fire in the history, in one statement. Commit.
 //  6. Apply. Hints are settled or held; puts, dead letters, metrics and events follow. Only a committed transaction's
@@ -40,7 +42,9 @@
 //
 //  1. A handler runs only while its transaction holds the row lock, and the row said pending and due under that lock.
 //  2. At the commit every row whose handler ran is marked done, or was moved by the handler itself.
-//  3. An attempt is charged only for an error of the handler, for its timeout, for connections that the task loses by
+//  3. A handler of a task with an order key runs only while no earlier task of the key, by (due_at, id), was pending when the task's row
+//     had been locked. What commits after that, a new task or a move, counts as later.
+//  4. An attempt is charged only for an error of the handler, for its timeout, for connections that the task loses by
 //     itself while MySQL answers others, or to a suspect beforehand.
 //
 // # Races that shaped it
@@ -92,6 +96,11 @@
 //     the handler runs.
 //  14. While MySQL is away, nothing may be charged or expire. So the gate is closed, all work pauses, and patience begins
 //     anew when the gate opens.
+//  15. Two workers hold A and B of one order key, A first. B must see A pending while A's transaction is open. So the check of B comes after
+//     the lock of B's row, and reads A without a lock and without SKIP LOCKED: what is committed says pending until A's COMMIT. B is held for
+//     A, and woken by A's end in the same worker (package hold). If A waits for its next try, or is due for seconds without an end, B's row
+//     gets a later try and says for whom it waits, so that its hint keeps no offsets back; whoever ends A, or a later task of the key,
+//     gives B a try at once, and otherwise time does. In one batch B runs after A, and not at all if A did not end.
 //
 // Package offsets handles offsets that a rebalance made invalid. Package hold handles patience, owners, and steps of the
 // database's clock.

@@ -23,13 +23,14 @@ const (
 	resultSnoozed     Result = "snoozed"      // re-armed by the handler
 	resultSkipped     Result = "skipped"      // cancelled: later than its kind's catch-up window
 	resultBlocked     Result = "blocked"      // cancelled: the owner is blocked
+	resultBehind      Result = "behind"       // held, or re-armed: an earlier task of its order key has not ended
 	resultRead        Result = "read"         // the effect has committed in the transaction of a caller who reads: see reader.go
 )
 
 // results are the label values that the settled counter shows from the start.
 var results = []Result{
 	resultDone, resultEarly, resultStale, resultAlreadyDone, resultMissing, resultFailed, resultDead, resultUnknownKind, resultSnoozed,
-	resultSkipped, resultBlocked, resultRead,
+	resultSkipped, resultBlocked, resultBehind, resultRead,
 }
 
 // unknownLabel is the label of all kinds without a handler: rows of other programs can name any number of kinds.

@@ -13,6 +13,7 @@ import (
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/internal/transition"
@@ -24,7 +25,8 @@ import (
 // protocol's steps, with these differences:
 //
 //   - It waits for rows that others have locked: what a worker runs at this moment must be done before the caller reads.
-//   - Tasks run in the order of their times, each between savepoints. One that fails is undone and not charged: a worker meets it as if
+//   - Tasks run in the order of their times, each between savepoints. Before one that takes effect in order, the due tasks of its order key run,
+//     whoever owns them. One that fails is undone and not charged: a worker meets it as if
 //     nothing had happened.
 //   - It runs nothing that a rollback would not undo, or that an operator or a limit holds back.
 //   - What follows a commit (puts, metrics, events) follows the caller's.
@@ -34,87 +36,130 @@ const (
 	readerTime  = time.Second // of one SettleDue, then it begins no further task
 )
 
-// reader is one SettleDue.
+// reader is one call of SettleDue, SettleOrder or RunNow.
 type reader struct {
 	settler  *Settler
 	tx       *sqlx.Tx
 	changes  inside.Tx[*schedule.Tx] // of the handlers
-	owner    string
 	began    time.Time
 	passed   map[task.ID]bool // tasks that this reader does not run, or no more
 	answered schedule.Settled
 }
 
-func (s *Settler) reader(caller *schedule.Tx, owner string) *reader {
-	r := &reader{settler: s, owner: owner, began: time.Now(), passed: map[task.ID]bool{}}
+func (s *Settler) reader(caller *schedule.Tx) *reader {
+	r := &reader{settler: s, began: time.Now(), passed: map[task.ID]bool{}}
 	r.changes, r.tx = schedule.Inside(inside.Key{}, caller).Handlers()
 	r.changes.Only(s.cfg.Kinds, s.cfg.BeforeSchedule)
 	return r
 }
 
+// scope is what a reader settles: the tasks of an owner, by their next tries, or those of an order key, in their order.
+type scope struct {
+	lock    func(ctx context.Context, limit int) (protocol.Due, error) // the first ones that are due
+	has     func(row *task.Task) bool
+	compare func(a, b task.Task) int
+}
+
+func (r *reader) ofOwner(owner string) scope {
+	return scope{
+		lock: func(ctx context.Context, limit int) (protocol.Due, error) {
+			return r.settler.store.LockDue(ctx, r.tx, owner, 0, limit)
+		},
+		has:     func(row *task.Task) bool { return row.Owner == owner },
+		compare: func(a, b task.Task) int { return cmp.Or(a.RunAt.Compare(b.RunAt), a.ID.Compare(b.ID)) },
+	}
+}
+
+func (r *reader) ofKey(key string) scope {
+	return scope{
+		lock: func(ctx context.Context, limit int) (protocol.Due, error) {
+			return r.settler.store.LockDueInOrder(ctx, r.tx, key, 0, limit)
+		},
+		has:     func(row *task.Task) bool { return row.OrderKey == key },
+		compare: transition.CompareDue,
+	}
+}
+
 // SettleDue runs the owner's due tasks in the caller's transaction: see schedule.Tx.SettleDue.
 func (s *Settler) SettleDue(ctx context.Context, caller *schedule.Tx, owner string) (schedule.Settled, error) {
-	r := s.reader(caller, owner)
+	r := s.reader(caller)
+	if err := r.settleAll(ctx, r.ofOwner(owner)); err != nil {
+		return schedule.Settled{}, fmt.Errorf("settle what is due of owner %s: %w", owner, err)
+	}
+	return r.answered, nil
+}
+
+// SettleOrder runs the due tasks of an order key, as rows hold it, in the caller's transaction: see schedule.Tx.SettleOrder.
+func (s *Settler) SettleOrder(ctx context.Context, caller *schedule.Tx, key string) (schedule.Settled, error) {
+	r := s.reader(caller)
+	if err := r.settleAll(ctx, r.ofKey(key)); err != nil {
+		return schedule.Settled{}, fmt.Errorf("settle what is due of order key %q: %w", key, err)
+	}
+	return r.answered, nil
+}
+
+func (r *reader) settleAll(ctx context.Context, what scope) error {
 	for {
-		more, err := r.round(ctx)
-		if err != nil {
-			return schedule.Settled{}, fmt.Errorf("settle what is due of owner %s: %w", owner, err)
-		}
-		if !more {
-			return r.answered, nil
+		if more, err := r.round(ctx, what); err != nil || !more {
+			return err
 		}
 	}
 }
 
 // RunNow runs one task in the caller's transaction, whatever its time: see schedule.Tx.RunNow.
 func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (task.Task, error) {
-	r := s.reader(caller, "")
-	rows, blocked, held, now, err := s.store.LockToRunNow(ctx, r.tx, id)
+	r := s.reader(caller)
+	found, err := s.store.LockToRunNow(ctx, r.tx, id)
 	switch {
 	case err != nil:
 		return task.Task{}, ledger.AsRunning(err)
-	case len(rows) == 0:
+	case len(found.Rows) == 0:
 		return task.Task{}, task.ErrNotFound
 	}
-	row := rows[0]
-	if _, err := transition.Move(row, now, now); err != nil {
-		return row, err // it has ended
+	locked := found.Rows[0]
+	row := &found.Rows[0]
+	if _, err := transition.Move(*row, found.Now, found.Now); err != nil {
+		return *row, err // it has ended
 	}
-	if row.RunAt.After(now) {
-		row.DueAt, row.RunAt = now, now
+	if row.RunAt.After(found.Now) {
+		row.DueAt, row.RunAt = found.Now, found.Now
 	}
-	r.owner = row.Owner
-	t := r.begin(ctx, []task.Task{row}, blocked, held, now)
+	t := r.begin(ctx, found, transition.CompareDue)
 	m := t.order[0]
-	m.stands = rows[0]
+	m.stands = locked
 	if r.passed[id] || m.verdict.next != nil {
-		return row, schedule.ErrNotHere
+		return *row, schedule.ErrNotHere
+	}
+	if head, err := r.headOf(t, m); err != nil {
+		return *row, err
+	} else if head != nil {
+		return *row, fmt.Errorf("%w: %s of kind %s and owner %s", schedule.ErrBehind, head.ID, head.Kind, head.Owner)
 	}
 	if err := r.settle(t, m); err != nil {
-		return row, err
+		return *row, err
 	}
 	if err := r.answered.Failed[id]; err != nil {
-		return row, err
+		return *row, err
 	}
 	if r.answered.Left > 0 {
-		return row, schedule.ErrNotHere
+		return *row, schedule.ErrNotHere
 	}
 	for written := range t.ledger.Written(0) {
 		if written.ID == id {
-			row = *written
+			row = written
 		}
 	}
-	return row, nil
+	return *row, nil
 }
 
 // round runs what is due, and reports whether more is due by then.
-func (r *reader) round(ctx context.Context) (more bool, err error) {
+func (r *reader) round(ctx context.Context, what scope) (more bool, err error) {
 	limit := readerTasks + len(r.passed)
-	due, blocked, held, now, err := r.settler.store.LockDue(ctx, r.tx, r.owner, 0, limit)
-	if err != nil || len(due) == 0 {
+	due, err := what.lock(ctx, limit)
+	if err != nil || len(due.Rows) == 0 {
 		return false, ledger.AsRunning(err)
 	}
-	t := r.begin(ctx, due, blocked, held, now)
+	t := r.begin(ctx, due, what.compare)
 	for _, m := range t.order {
 		if r.passed[m.row.ID] || m.stage != stageWaiting && m.verdict.next == nil {
 			continue // or a handler of this round has moved or cancelled it
@@ -123,49 +168,72 @@ func (r *reader) round(ctx context.Context) (more bool, err error) {
 			r.answered.More = true
 			return false, nil
 		}
+		head, err := r.headOf(t, m)
+		switch {
+		case err != nil:
+			return false, err
+		case head != nil && !r.passed[head.ID] && !head.RunAt.After(due.Now): // perhaps of another owner
+			err := r.settleAll(ctx, r.ofKey(m.row.OrderKey))
+			return err == nil && !r.answered.More, err
+		case head != nil:
+			r.passed[m.row.ID] = true
+			r.answered.Left++
+			continue
+		}
 		mark := t.ledger.Mark()
 		if err := r.settle(t, m); err != nil {
 			return false, err
 		}
 		for row := range t.ledger.Written(mark) {
-			if row.State == task.Pending && row.Owner == r.owner && !row.RunAt.After(now) {
+			if row.State == task.Pending && what.has(row) && !row.RunAt.After(due.Now) {
 				return true, nil // it may come before the next one
 			}
 		}
 	}
-	if len(due) < limit {
+	if len(due.Rows) < limit {
 		return false, nil
 	}
 	r.answered.More = len(r.passed) >= readerTasks
 	return !r.answered.More, nil
 }
 
-// begin makes the members of a round, in the order of their times.
-func (r *reader) begin(ctx context.Context, due []task.Task, blocked bool, held map[string]bool, now time.Time) *transaction {
+// headOf returns the first task of m's order key, if that comes before m; nil for none.
+func (r *reader) headOf(t *transaction, m *member) (*protocol.Head, error) {
+	if m.row.OrderKey == "" || m.stage != stageWaiting {
+		return nil, nil //nolint:nilnil // There is none.
+	}
+	heads, err := r.settler.store.Heads(t.ctx, r.tx, []task.ID{m.row.ID}, []task.ID{m.row.ID})
+	if err != nil || len(heads) == 0 || !transition.IsBefore(heads[0].Task, m.row) {
+		return nil, err
+	}
+	return &heads[0], nil
+}
+
+// begin makes the members of a round, in their order.
+func (r *reader) begin(ctx context.Context, due protocol.Due, compare func(a, b task.Task) int) *transaction {
 	s := r.settler
 	t := &transaction{
 		settler: s, batch: &batch{settler: s, careful: true}, ctx: ctx, tx: r.tx, changes: r.changes, ledger: r.changes.Ledger(),
 		members: map[task.ID]*member{}, newest: map[task.ID]bool{}, ran: map[*Handler]int{},
-		began: time.Now(), lockedAt: now, answered: time.Now(),
+		began: time.Now(), lockedAt: due.Now, answered: time.Now(),
 	}
-	t.ledger.SetNow(now)
-	if !blocked {
-		t.changes.AssumeUnblocked([]string{r.owner})
-	}
-	for _, row := range due {
-		h := hold.FoundHint(row, now, s.cfg.Patience)
+	t.ledger.SetNow(due.Now)
+	for _, row := range due.Rows {
+		blocked := due.Blocked[row.Owner]
+		if !blocked {
+			t.changes.AssumeUnblocked([]string{row.Owner})
+		}
+		h := hold.FoundHint(row, due.Now, s.cfg.Patience)
 		h.Suspect, h.Lane = false, hold.LaneSuspect // a caller is no suspect's, and needs no lane of its own
 		t.judge(h, row, blocked)
 		m := t.members[row.ID]
 		t.order = append(t.order, m)
-		if r.leaves(m, held[row.Queue]) && !r.passed[row.ID] {
+		if r.leaves(m, due.Held[row.Queue]) && !r.passed[row.ID] {
 			r.passed[row.ID] = true
 			r.answered.Left++
 		}
 	}
-	slices.SortFunc(t.order, func(a, b *member) int {
-		return cmp.Or(a.row.RunAt.Compare(b.row.RunAt), a.row.ID.Compare(b.row.ID))
-	})
+	slices.SortFunc(t.order, func(a, b *member) int { return compare(a.row, b.row) })
 	return t
 }
 

@@ -4,50 +4,50 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// run calls the handlers in id order. It holds the remaining hints after Config.BatchTime of handlers, after as many tasks of a kind as
-// may share a transaction, and after a handler that may have changed the session.
+// run calls the handlers in the order of due times. It holds the remaining hints after Config.BatchTime of handlers, after as many tasks of
+// a kind as may share a transaction, and after a handler that may have changed the session; and those behind a task of their order key that
+// has not ended.
 func (t *transaction) run() error {
-	var unrun []*member // charged beforehand
 	for _, m := range t.order {
 		if m.stage != stageWaiting {
 			continue // the member ran in another member's batch call, or a handler changed its task
 		}
-		if t.full || t.spent >= t.settler.cfg.BatchTime || t.guard.Traced {
-			m.stage, m.verdict = stageDecided, verdict{}
-			m.verdict.holdUntil(t.settler.clock.Now(), m.hint.Lane)
-			if m.hint.Suspect && m.hint.Charge.State == hold.Charged {
-				unrun = append(unrun, m)
-			}
+		head := t.headOf(m)
+		if !head.IsZero() || t.full || t.spent >= t.settler.cfg.BatchTime || t.guard.Traced {
+			t.leave(m, head)
 			continue
 		}
 		call := t.membersOfCall(m)
 		if err := t.runCall(call); err != nil {
 			return err
 		}
+		t.blockBehindFailed(call)
 		t.ran[m.handler] += len(call)
 		t.full = t.ran[m.handler] >= m.handler.batch()
 	}
-	return t.refundUnrun(unrun)
+	return t.refundUnrun(t.unrun)
 }
 
 // membersOfCall returns the members of m's call: for a batch handler all that wait and may share a transaction, but one of each
-// owner and subject: race 3.
+// owner and subject (race 3), and the first of each order key.
 func (t *transaction) membersOfCall(m *member) []*member {
 	if m.handler.Form != Batch {
 		return []*member{m}
 	}
 	type target struct{ owner, subject string }
-	seen := map[target]bool{}
+	seen, ordered := map[target]bool{}, map[string]bool{}
 	var call []*member
 	for _, other := range t.order {
+		if other.stage != stageWaiting || follows(other, ordered) {
+			continue
+		}
 		key := target{other.row.Owner, other.row.Subject}
 		room := t.ran[m.handler]+len(call) < m.handler.batch()
-		if room && other.stage == stageWaiting && other.handler == m.handler && !seen[key] {
+		if room && t.headOf(other).IsZero() && other.handler == m.handler && !seen[key] {
 			seen[key] = true
 			call = append(call, other)
 		}

@@ -32,11 +32,14 @@ type Store interface {
 	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error)
 	// LockDue locks the owner's pending rows that are due, or will be so soon, the first limit of them by (run_at, id), and waits for those that others
 	// hold. It says whether the owner is blocked, and which queues an operator has paused or limited.
-	LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (
-		rows []task.Task, blocked bool, held map[string]bool, now time.Time, err error)
-	// LockToRunNow locks one row in any state, as LockDue does; there is none if rows is empty.
-	LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (
-		rows []task.Task, blocked bool, held map[string]bool, now time.Time, err error)
+	LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (protocol.Due, error)
+	// LockDueInOrder is LockDue for the tasks of an order key, as rows hold it, in their order.
+	LockDueInOrder(ctx context.Context, q sqlx.ExtContext, key string, soon time.Duration, limit int) (protocol.Due, error)
+	// LockToRunNow locks one row in any state, as LockDue does; there is none if the result has no rows.
+	LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (protocol.Due, error)
+	// Heads reads, without locks, the first pending task of the order key of each of these tasks, of which no two share a key; those of
+	// except don't count. A task that somebody runs is pending until its COMMIT.
+	Heads(ctx context.Context, q sqlx.QueryerContext, of, except []task.ID) ([]protocol.Head, error)
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.
 	Retryable(err error) bool
 	// Unavailable reports whether the error says that MySQL is away.

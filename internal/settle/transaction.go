@@ -65,11 +65,15 @@ type transaction struct {
 
 	members     map[task.ID]*member
 	transitions []*member         // members with a transition that needs no handler
-	order       []*member         // members to run, by id
+	order       []*member         // members to run, by due time and id
 	spent       time.Duration     // time of handlers
 	ran         map[*Handler]int  // tasks of each
 	full        bool              // of as many as one of them allows
 	span        trace.SpanContext // of the last call of a handler
+
+	unrun      []*member            // charged beforehand, and left
+	blocked    map[string]task.Task // by order key: the first of its members that does not end in this transaction
+	successors []task.Task          // that wait behind others, and are the first of their order keys once this transaction has committed
 
 	newest      map[task.ID]bool    // members that are the newest tasks of recurrences, which are locked
 	recurrences recurrence.Progress // what their ends make
@@ -242,6 +246,9 @@ func (t *transaction) stamp() time.Time {
 
 // work runs the steps between the locks and the commit.
 func (t *transaction) work() error {
+	if err := t.keepOrder(); err != nil {
+		return err
+	}
 	if err := t.chargeSuspects(); err != nil {
 		return err
 	}
@@ -253,7 +260,7 @@ func (t *transaction) work() error {
 			t.order = append(t.order, m)
 		}
 	}
-	sortByID(t.order)
+	slices.SortFunc(t.order, func(a, b *member) int { return transition.CompareDue(a.row, b.row) })
 	if err := t.run(); err != nil {
 		return err
 	}

@@ -16,10 +16,10 @@ import (
 
 // created_at comes first in an autocommit INSERT, because the other times are computed from it. It is the statement's
 // moment, which comes back as LAST_INSERT_ID. The due time is a fixed moment, or a number of milliseconds after
-// created_at, but never before created_at. The key's column has its default: tasks with a key are not inserted here.
+// created_at, but never before created_at. The keys' columns have their defaults: tasks with a key are not inserted here.
 var (
 	computedTimes  = []string{"created_at", "updated_at", "due_at", "run_at"}
-	autocommitRow  = having(inserted, append(computedTimes, "dedup_key")...)
+	autocommitRow  = having(inserted, append(computedTimes, "dedup_key", "order_key")...)
 	autocommitInto = "INSERT INTO duetime_tasks (" + strings.Join(computedTimes, ", ") + ", " + names(autocommitRow) + ") VALUES "
 	dueAtMarks     = autocommitMarks("created_at", "?")
 	dueInMarks     = autocommitMarks("created_at", "created_at + ?")
@@ -62,7 +62,7 @@ func (s *Store) AwaitBlocks(ctx context.Context) {
 }
 
 // InsertAutocommit writes the rows of new tasks in one statement, which is a transaction of its own, and returns the
-// rows. It returns nil if nothing was written: an id was taken, an owner is blocked, or a task has a key, or this is SQLite,
+// rows. It returns nil if nothing was written: an id was taken, an owner is blocked, or a task has a key or an order key, or this is SQLite,
 // which has no round trips to save.
 func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
 	if s.dialect == SQLite {
@@ -93,7 +93,7 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 	}
 	for i, spec := range specs {
 		t, err := spec.Resolve(time.Now()) // checks limits and sets all but the times, which the database's clock sets
-		if err != nil || t.DedupKey != "" {
+		if err != nil || t.DedupKey != "" || t.OrderKey != "" {
 			return nil, err
 		}
 		t.Shard = layout.Place(t.Owner)
@@ -151,7 +151,7 @@ func ceilMs(d time.Duration) int64 {
 }
 
 // ReadFree reads a row that no transaction has locked, and the database's time of that moment; false if the row is locked
-// or missing. It doesn't wait, and keeps no lock.
+// or missing, or has an order key: one statement can't change its row of duetime_orders too. It doesn't wait, and keeps no lock.
 func (s *Store) ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error) {
 	var ms int64
 	rows, err := s.query(ctx, nil, s.dialect.stateThen(s.dialect.now()+", "+wholeRow.list)+" FROM duetime_tasks WHERE id = ?"+
@@ -159,13 +159,13 @@ func (s *Store) ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time,
 	if err != nil {
 		return task.Task{}, time.Time{}, false, fmt.Errorf("read task %s: %w", id, err)
 	}
-	if len(rows) == 0 {
+	if len(rows) == 0 || isOrdered(rows[0]) {
 		return task.Task{}, time.Time{}, false, nil
 	}
 	return rows[0], fromMs(ms), true, nil
 }
 
-// WriteAutocommit is Write of one change as a transaction of its own.
+// WriteAutocommit is Write of one change, of a row of ReadFree, as a transaction of its own.
 func (s *Store) WriteAutocommit(ctx context.Context, c transition.Change) error {
 	return markUnlessRefused(s.Write(ctx, s.db, []transition.Change{c}))
 }

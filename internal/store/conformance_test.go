@@ -80,6 +80,8 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"purge of labels":                  purgeLabels,
 	"walk by labels":                   walkByLabels,
 	"view of pending tasks":            pendingView,
+	"order":                            order,
+	"due tasks of an order key":        dueInOrder,
 }
 
 func TestConformance(t *testing.T) {

@@ -36,32 +36,32 @@ func dueRows(t *testing.T, s *store.Store) {
 		must(t, err)
 	})
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		found, blocked, held, now, err := s.LockDue(ctx, tx, "ann", 0, 100)
+		due, err := s.LockDue(ctx, tx, "ann", 0, 100)
 		must(t, err)
-		if d := cmp.Diff([]task.ID{first.ID, second.ID, other.ID}, ids(found)); d != "" {
+		if d := cmp.Diff([]task.ID{first.ID, second.ID, other.ID}, ids(due.Rows)); d != "" {
 			t.Errorf("by id (-want +got):\n%s", d)
 		}
-		if blocked || held["default"] || !held["other"] {
-			t.Errorf("blocked %v, held %v; want the paused queue alone", blocked, held)
+		if due.Blocked["ann"] || due.Held["default"] || !due.Held["other"] {
+			t.Errorf("blocked %v, held %v; want the paused queue alone", due.Blocked, due.Held)
 		}
-		if since := value[time.Time](t)(s.Now(ctx, tx)).Sub(now); since < 0 || since > time.Minute {
+		if since := value[time.Time](t)(s.Now(ctx, tx)).Sub(due.Now); since < 0 || since > time.Minute {
 			t.Errorf("its time is %v ago", since)
 		}
-		if found, _, _, _, err = s.LockDue(ctx, tx, "ann", 0, 1); err != nil || len(found) != 1 || found[0].ID != first.ID {
-			t.Errorf("the first one: %v, %v", found, err)
+		if due, err = s.LockDue(ctx, tx, "ann", 0, 1); err != nil || len(due.Rows) != 1 || due.Rows[0].ID != first.ID {
+			t.Errorf("the first one: %v, %v", due.Rows, err)
 		}
 		soon := time.Until(t0.Add(2 * time.Hour))
-		if found, _, _, _, err = s.LockDue(ctx, tx, "ann", soon, 100); err != nil || len(found) != 4 {
-			t.Errorf("soon: %d, %v; want the later one too", len(found), err)
+		if due, err = s.LockDue(ctx, tx, "ann", soon, 100); err != nil || len(due.Rows) != 4 {
+			t.Errorf("soon: %d, %v; want the later one too", len(due.Rows), err)
 		}
-		if found, _, _, now, err = s.LockDue(ctx, tx, "nobody", 0, 100); err != nil || len(found) != 0 || !now.IsZero() {
-			t.Errorf("of nobody: %v at %v, %v", found, now, err)
+		if due, err = s.LockDue(ctx, tx, "nobody", 0, 100); err != nil || len(due.Rows) != 0 || !due.Now.IsZero() {
+			t.Errorf("of nobody: %v at %v, %v", due.Rows, due.Now, err)
 		}
-		if found, _, _, _, err = s.LockToRunNow(ctx, tx, later.ID); err != nil || len(found) != 1 || found[0].ID != later.ID {
-			t.Errorf("one by id: %v, %v", found, err)
+		if due, err = s.LockToRunNow(ctx, tx, later.ID); err != nil || len(due.Rows) != 1 || due.Rows[0].ID != later.ID {
+			t.Errorf("one by id: %v, %v", due.Rows, err)
 		}
-		if found, _, _, _, err = s.LockToRunNow(ctx, tx, task.NewID()); err != nil || len(found) != 0 {
-			t.Errorf("an unknown one: %v, %v", found, err)
+		if due, err = s.LockToRunNow(ctx, tx, task.NewID()); err != nil || len(due.Rows) != 0 {
+			t.Errorf("an unknown one: %v, %v", due.Rows, err)
 		}
 	})
 	now := value[time.Time](t)(s.Now(t.Context(), nil))
@@ -92,11 +92,11 @@ func TestPlanOfLockDue(t *testing.T) {
 	must(t, exec(s.DB(), "UPDATE duetime_tasks SET due_at = ?, run_at = ?", t0.UnixMilli(), t0.UnixMilli()))
 	before := rowsRead(t, s)
 	tx := begin(t, s)
-	found, _, _, _, err := s.LockDue(t.Context(), tx, "ann", 0, 100)
+	due, err := s.LockDue(t.Context(), tx, "ann", 0, 100)
 	must(t, err)
 	must(t, tx.Rollback())
-	if n := rowsRead(t, s) - before; len(found) != 0 || n > 10 {
-		t.Errorf("locked %d rows, and read %d; want a seek", len(found), n)
+	if n := rowsRead(t, s) - before; len(due.Rows) != 0 || n > 10 {
+		t.Errorf("locked %d rows, and read %d; want a seek", len(due.Rows), n)
 	}
 	before = rowsRead(t, s)
 	due := value[[]task.Task](t)(s.ListOwnerDue(t.Context(), "ann", "", time.Now(), 100))
@@ -106,7 +106,7 @@ func TestPlanOfLockDue(t *testing.T) {
 
 	two := inserted(t, s, ago(t, "ann", time.Minute), ago(t, "ann", time.Second))
 	e := &explainer{DB: s.DB()}
-	_, _, _, _, err = s.LockDue(t.Context(), e, "ann", 0, 100)
+	_, err = s.LockDue(t.Context(), e, "ann", 0, 100)
 	must(t, err)
 	var steps []string
 	for _, p := range e.plans {
@@ -120,8 +120,8 @@ func TestPlanOfLockDue(t *testing.T) {
 	}
 
 	tx = begin(t, s)
-	if found, _, _, _, err = s.LockDue(t.Context(), tx, "ann", 0, 100); err != nil || len(found) != len(two) {
-		t.Errorf("locked %d rows, %v", len(found), err)
+	if due, err = s.LockDue(t.Context(), tx, "ann", 0, 100); err != nil || len(due.Rows) != len(two) {
+		t.Errorf("locked %d rows, %v", len(due.Rows), err)
 	}
 	if locked := pipelinetest.RowLocks(t, tx); locked != len(two) {
 		t.Errorf("%d locks, want %d", locked, len(two))

@@ -19,10 +19,13 @@ const maxInsertBytes = 4 << 20
 
 // A new row has the defaults of all other columns: the server parses a shorter statement faster.
 var (
-	newRow      = having(inserted)
-	insertInto  = "INSERT INTO duetime_tasks (" + names(newRow) + ") VALUES "
-	newRowMarks = "(" + marks(len(newRow)) + ")"
+	newRow        = having(inserted, "order_key")
+	newOrderedRow = having(inserted)
 )
+
+func insertInto(row []column[task.Task], n int) string {
+	return "INSERT INTO duetime_tasks (" + names(row) + ") VALUES " + strings.Repeat(",("+marks(len(row))+")", n)[1:]
+}
 
 // Insert writes the rows of new tasks, pending and of version 1, each into its owner's shard. For each task it returns,
 // locked, the row that exists afterwards: the task's own, or an earlier one with the same id or (owner, kind, dedup_key).
@@ -93,22 +96,36 @@ func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
 // insert runs one statement and reports whether all its rows are new. Of tasks with keys, none of which was taken before, all are new,
 // or it answers ErrConflict. It must not wait for the row of a task that has the key: see lockExisting.
 func (s *Store) insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, keyed bool) (bool, error) {
-	args, taken := make([]any, 0, len(tasks)*len(newRow)), s.dialect.ignoreTaken("id")
+	row, taken := newRow, s.dialect.ignoreTaken("id")
+	if slices.ContainsFunc(tasks, isOrdered) {
+		row = newOrderedRow
+	}
+	args := make([]any, 0, len(tasks)*len(row))
 	for i := range tasks {
-		args = appendValues(args, newRow, &tasks[i])
+		args = appendValues(args, row, &tasks[i])
 	}
 	if keyed {
 		taken = ""
 	}
-	r, err := q.ExecContext(ctx, insertInto+strings.Repeat(","+newRowMarks, len(tasks))[1:]+taken, args...)
+	r, err := q.ExecContext(ctx, insertInto(row, len(tasks))+taken, args...)
 	switch {
 	case keyed && classOf(err) == Duplicate:
 		return false, &conflictError{0, int64(len(tasks))}
-	case err != nil || keyed:
-		return err == nil, err
+	case err != nil:
+		return false, err
+	case keyed:
+		return true, s.insertOrders(ctx, q, tasks)
 	}
-	return s.allNew(r, len(tasks))
+	allNew, err := s.allNew(r, len(tasks))
+	if err == nil && allNew {
+		err = s.insertOrders(ctx, q, tasks)
+	}
+	return allNew, err
 }
+
+func isEnded(t task.Task) bool { return t.State != task.Pending }
+
+func isOrdered(t task.Task) bool { return t.OrderKey != "" }
 
 // allNew reports whether an INSERT of n rows that ends with ignoreTaken found no existing row.
 func (s *Store) allNew(r sql.Result, n int) (bool, error) {
@@ -124,6 +141,9 @@ func (s *Store) allNew(r sql.Result, n int) (bool, error) {
 func (s *Store) existing(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
 	found, err := s.byID(ctx, q, protocol.IDs(tasks), s.dialect.ForUpdate())
 	if err != nil {
+		return nil, err
+	}
+	if err := s.insertOrders(ctx, q, slices.DeleteFunc(slices.Clone(found), isEnded)); err != nil {
 		return nil, err
 	}
 	stands := rowSet{}

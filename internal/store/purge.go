@@ -57,7 +57,11 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (n int, 
 		return 0, false, fmt.Errorf("find finished tasks: %w", err)
 	}
 	if len(found) > 0 {
-		if err := s.deleteFinished(ctx, found, before); err != nil {
+		err := s.deleteFinished(ctx, found, before)
+		if err == nil {
+			err = s.dropLeftOrders(ctx, found)
+		}
+		if err != nil {
 			return 0, false, err
 		}
 	}

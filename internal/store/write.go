@@ -33,10 +33,18 @@ func (s *Store) Write(ctx context.Context, q sqlx.ExtContext, changes []transiti
 		byID[i] = &changes[i]
 	}
 	slices.SortFunc(byID, func(a, b *transition.Change) int { return a.After.ID.Compare(b.After.ID) })
+	write := s.writePending
 	if changes[0].Before.State == task.Dead {
-		return s.writeDead(ctx, q, byID)
+		write = s.writeDead
 	}
-	return s.write(ctx, q, task.Pending, byID)
+	if err := write(ctx, q, byID); err != nil {
+		return err
+	}
+	return s.followOrders(ctx, q, byID)
+}
+
+func (s *Store) writePending(ctx context.Context, q sqlx.ExtContext, changes []*transition.Change) error {
+	return s.write(ctx, q, task.Pending, changes)
 }
 
 // writeDead writes transitions of dead tasks.

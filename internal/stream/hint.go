@@ -48,7 +48,7 @@ func encodeHint(e protocol.Entry, epoch int64, now time.Time) ([]byte, error) {
 
 func hintOf(e protocol.Entry, epoch int64) protocol.Hint {
 	return protocol.Hint{
-		ID: e.ID, Kind: e.Kind, Owner: e.Owner,
+		ID: e.ID, Kind: e.Kind, Owner: e.Route(),
 		RunAt: e.Score.RunAt().UnixMilli(), Version: e.Score.Version(), Epoch: epoch,
 	}
 }

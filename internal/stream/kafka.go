@@ -146,7 +146,7 @@ func (k *Kafka) hintsByQueue(entries []protocol.Entry, epoch int64, headers []br
 			q = &queueHints{}
 			byQueue[e.Queue] = q
 		}
-		q.messages = append(q.messages, broker.Message{Key: []byte(protocol.RouteKey(e.Owner, e.Score)), Value: value, Headers: headers})
+		q.messages = append(q.messages, broker.Message{Key: []byte(protocol.RouteKey(e.Route(), e.Score)), Value: value, Headers: headers})
 		q.entries = append(q.entries, i)
 	}
 	return byQueue

@@ -42,7 +42,11 @@ func (s hintSession) Share() protocol.Share {
 
 // Brings reports whether the task's hint would come to this session.
 func (s hintSession) Brings(t task.Task) bool {
-	return slices.Contains(s.Partitions(), partitionOf([]byte(protocol.RouteKey(t.Owner, protocol.ScoreOf(t))), s.Count()))
+	return slices.Contains(s.Partitions(), partitionOf([]byte(routeOf(t)), s.Count()))
+}
+
+func routeOf(t task.Task) string {
+	return protocol.RouteKey(protocol.Route(t.Owner, t.OrderKey), protocol.ScoreOf(t))
 }
 
 // Fetch returns the available deliveries, at least one.

@@ -54,6 +54,8 @@ type Config struct {
 	Queues []string
 	// Unhandled reads the tasks that wait for a worker of their kind, the largest numbers first; nil disables the metric.
 	Unhandled func(ctx context.Context) ([]Unhandled, error)
+	// Behind counts the tasks that wait for an earlier one of their order key, for longer than a minute; nil disables the metric.
+	Behind func(ctx context.Context) (int64, error)
 	// OldestTransaction returns for how long MySQL's oldest transaction has been open; false if that is not known. Nil disables the
 	// metric.
 	OldestTransaction func(ctx context.Context) (time.Duration, bool, error)
@@ -76,7 +78,9 @@ var (
 	entriesDesc   = desc("duetime_index_entries", "Entries in the due set of each shard.", "shard")
 	evictionsDesc = desc("duetime_redis_evicted_keys_total", "Keys that Redis has thrown out for want of memory since it began.")
 	unhandledDesc = desc("duetime_unhandled_tasks", "Pending tasks that wait for a worker which knows their kind, among those whose next try comes first.", "queue", "kind")
-	oldestTxDesc  = desc("duetime_database_oldest_transaction_seconds",
+	behindDesc    = desc("duetime_tasks_behind", "Pending tasks that have waited for an earlier one of their order key for longer than a minute, "+
+		"among those whose next try comes first.")
+	oldestTxDesc = desc("duetime_database_oldest_transaction_seconds",
 		"For how long the oldest transaction of MySQL's server, of any user, has been open; 0 for none. No sample without the right PROCESS.")
 	lagDesc = desc("duetime_consumer_lag_hints", "Hints of a queue that its workers have not committed yet.", "queue")
 )
@@ -102,6 +106,7 @@ func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 		{server: "mysql", timeout: answerTimeout, read: s.readOldest},
 		{timeout: countTimeout, minInterval: slowInterval, idleFactor: 100, read: s.readTasks},
 		{timeout: countTimeout, minInterval: slowInterval, idleFactor: 100, read: s.readUnhandled},
+		{timeout: countTimeout, minInterval: slowInterval, idleFactor: 100, read: s.readBehind},
 		{timeout: answerTimeout, minInterval: slowInterval, read: s.readOldestTransaction},
 		{server: "redis", timeout: answerTimeout, minInterval: slowInterval, read: s.readIndex},
 		{server: "kafka", timeout: answerTimeout, minInterval: slowInterval, read: s.readLag},
@@ -111,7 +116,7 @@ func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 
 // Describe names the metrics.
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, oldestDesc, pausedDesc, tasksDesc, countedDesc, entriesDesc, evictionsDesc, unhandledDesc, oldestTxDesc, lagDesc} {
+	for _, d := range []*prometheus.Desc{upDesc, oldestDesc, pausedDesc, tasksDesc, countedDesc, entriesDesc, evictionsDesc, unhandledDesc, behindDesc, oldestTxDesc, lagDesc} {
 		ch <- d
 	}
 }
@@ -247,6 +252,17 @@ func (s *Survey) readUnhandled(ctx context.Context) ([]prometheus.Metric, error)
 	}
 	// The figure of other kinds is always reported, so that the metric always exists.
 	return append(found, gauge(unhandledDesc, float64(others), otherKinds, otherKinds)), nil
+}
+
+func (s *Survey) readBehind(ctx context.Context) ([]prometheus.Metric, error) {
+	if s.cfg.Behind == nil {
+		return nil, nil
+	}
+	n, err := s.cfg.Behind(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []prometheus.Metric{gauge(behindDesc, float64(n))}, nil
 }
 
 func (s *Survey) readOldestTransaction(ctx context.Context) ([]prometheus.Metric, error) {

@@ -27,7 +27,7 @@ func Move(t task.Task, due, now time.Time) (task.Task, error) {
 	if err != nil {
 		return t, err
 	}
-	if Waits(t) {
+	if Waits(t) || WaitsBehind(t) {
 		t.LastError = "" // of a time that is over
 	}
 	t.DueAt, t.RunAt = due, due
@@ -87,7 +87,12 @@ func Cancel(t task.Task, now time.Time) (task.Task, error) {
 
 // Finish is the transition to done, in the transaction of the effect. Like the transitions below, it leaves a task that
 // has ended as it is; the version then shows that there is nothing to write.
-func Finish(t task.Task, now time.Time) task.Task { return end(t, task.Done, now) }
+func Finish(t task.Task, now time.Time) task.Task {
+	if WaitsBehind(t) {
+		t.LastError = "" // the wait is over
+	}
+	return end(t, task.Done, now)
+}
 
 // Fail charges an attempt: the next try comes after the delay, or the task is dead when its attempts are used up.
 func Fail(t task.Task, cause error, delay time.Duration, now time.Time) task.Task {

@@ -63,9 +63,11 @@ func awaitDelay(age, before time.Duration) time.Duration {
 }
 
 // unrun reports whether no handler was ever called for the task, though its next try was put off.
-func unrun(t task.Task) bool { return strings.HasPrefix(t.LastError, Unhandled) }
+func unrun(t task.Task) bool {
+	return strings.HasPrefix(t.LastError, Unhandled) || strings.HasPrefix(t.LastError, Behind)
+}
 
 // Waits reports whether the task waits for a worker that knows its kind.
 func Waits(t task.Task) bool {
-	return t.State == task.Pending && (unrun(t) || strings.HasPrefix(t.LastError, Unknown))
+	return t.State == task.Pending && (strings.HasPrefix(t.LastError, Unhandled) || strings.HasPrefix(t.LastError, Unknown))
 }

@@ -15,23 +15,25 @@ import (
 )
 
 // BenchmarkSettle is one batch of 100 through the worker's transaction: by single handlers that write a row each, by one
-// batch handler that writes all in one statement, and by the latter for tasks of recurrences, which make their next ticks.
+// batch handler that writes all in one statement, and by the latter for tasks of recurrences, which make their next ticks, and for tasks in order.
 func BenchmarkSettle(b *testing.B) {
 	single, batch := worker.NewMux(), worker.NewMux()
 	worker.Handle(single, meal, effect)
-	worker.HandleBatch(batch, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
+	feed := func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
 		args := make([]any, 0, 2*len(ts))
 		for _, t := range ts {
 			args = append(args, t.ID.String(), t.Payload.Word)
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO effects (task_id, word) VALUES "+strings.Repeat("(?,?),", len(ts)-1)+"(?,?)", args...)
 		return err
-	})
+	}
+	worker.HandleBatch(batch, meal, feed)
+	worker.HandleBatch(batch, march, feed)
 	for name, c := range map[string]struct {
 		mux *worker.Mux
 		due func(w *world) func() []task.Task // returns what makes 100 tasks
 	}{
-		"single": {single, newTasks}, "batch": {batch, newTasks}, "ticks": {batch, nextTicks},
+		"single": {single, newTasks}, "batch": {batch, newTasks}, "ticks": {batch, nextTicks}, "in order": {batch, newMarches},
 	} {
 		b.Run(name, func(b *testing.B) {
 			w := newWorld(b)
@@ -53,6 +55,10 @@ func BenchmarkSettle(b *testing.B) {
 
 func newTasks(w *world) func() []task.Task {
 	return func() []task.Task { return w.due(meal, 100) }
+}
+
+func newMarches(w *world) func() []task.Task {
+	return func() []task.Task { return w.due(march, 100) }
 }
 
 // nextTicks moves the pending tasks of 100 recurrences to now.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -18,7 +19,7 @@ type Outcome struct {
 	Err     error  // of the handler, if it was called and failed
 }
 
-// Pass takes the hints through the worker's own transactions once, in id order, on the caller's goroutine, and returns
+// Pass takes the hints through the worker's own transactions once, in the order of their moments, on the caller's goroutine, and returns
 // when each is settled or would have to wait. It needs neither a stream nor Run, and is meant for tests and for tools.
 // The error says only that ctx ended or that MySQL is away.
 func (w *Worker) Pass(ctx context.Context, hints []protocol.Hint) ([]Outcome, error) {
@@ -58,7 +59,7 @@ func (w *Worker) Pass(ctx context.Context, hints []protocol.Hint) ([]Outcome, er
 
 var errAway = errors.New("database is away")
 
-// ready returns the hints of the lane that can be looked at now, by id.
+// ready returns the hints of the lane that can be looked at now, by moment and id.
 func (w *Worker) ready(all []*hold.Hint, l hold.Lane) []*hold.Hint {
 	var open []*hold.Hint
 	now := w.clock.Now()
@@ -67,6 +68,6 @@ func (w *Worker) ready(all []*hold.Hint, l hold.Lane) []*hold.Hint {
 			open = append(open, h)
 		}
 	}
-	slices.SortFunc(open, func(a, b *hold.Hint) int { return a.ID.Compare(b.ID) })
+	slices.SortFunc(open, func(a, b *hold.Hint) int { return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), a.ID.Compare(b.ID)) })
 	return open
 }

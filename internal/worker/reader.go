@@ -65,6 +65,11 @@ func (r *Reader) SettleDue(ctx context.Context, tx *schedule.Tx, owner string) (
 	return r.settler.SettleDue(ctx, tx, owner)
 }
 
+// SettleOrder runs the due tasks of an order key in the caller's transaction.
+func (r *Reader) SettleOrder(ctx context.Context, tx *schedule.Tx, key string) (schedule.Settled, error) {
+	return r.settler.SettleOrder(ctx, tx, key)
+}
+
 // RunNow runs one task in the caller's transaction.
 func (r *Reader) RunNow(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) {
 	return r.settler.RunNow(ctx, tx, id)

@@ -90,7 +90,7 @@ type extraEntry struct {
 }
 
 func (e extraEntry) task() task.Task {
-	return task.Task{ID: e.ID, Kind: e.Kind, Queue: e.Queue, Owner: e.Owner, Subject: e.Subject, Shard: e.shard}
+	return task.Task{ID: e.ID, Kind: e.Kind, Queue: e.Queue, Owner: e.Owner, Subject: e.Subject, OrderKey: e.OrderKey, Shard: e.shard}
 }
 
 // missing reads the pending rows up to the horizon.

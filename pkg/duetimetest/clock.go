@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -77,20 +78,28 @@ func (a *ahead) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind st
 }
 
 // LockDue locks what is due by this clock; its time is this clock's, and zero if there are no rows.
-func (a *ahead) LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (
-	[]task.Task, bool, map[string]bool, time.Time, error,
-) {
-	rows, blocked, held, now, err := a.tables.LockDue(ctx, q, owner, soon+a.ahead(), limit)
-	if !now.IsZero() {
-		now = now.Add(a.ahead())
+func (a *ahead) LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (protocol.Due, error) {
+	due, err := a.tables.LockDue(ctx, q, owner, soon+a.ahead(), limit)
+	return a.later(due), err
+}
+
+// LockDueInOrder locks what is due by this clock; its time is this clock's, and zero if there are no rows.
+func (a *ahead) LockDueInOrder(ctx context.Context, q sqlx.ExtContext, key string, soon time.Duration, limit int) (protocol.Due, error) {
+	due, err := a.tables.LockDueInOrder(ctx, q, key, soon+a.ahead(), limit)
+	return a.later(due), err
+}
+
+func (a *ahead) later(due protocol.Due) protocol.Due {
+	if !due.Now.IsZero() {
+		due.Now = due.Now.Add(a.ahead())
 	}
-	return rows, blocked, held, now, err
+	return due
 }
 
 // LockToRunNow locks as the store does; its time is this clock's.
-func (a *ahead) LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) ([]task.Task, bool, map[string]bool, time.Time, error) {
-	rows, blocked, held, now, err := a.tables.LockToRunNow(ctx, q, id)
-	return rows, blocked, held, now.Add(a.ahead()), err
+func (a *ahead) LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (protocol.Due, error) {
+	due, err := a.tables.LockToRunNow(ctx, q, id)
+	return a.later(due), err
 }
 
 // Clock returns this clock's time, as finely as the database tells.

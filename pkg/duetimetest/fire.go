@@ -147,7 +147,7 @@ func (f *firing) singly(ctx context.Context, rows []task.Task) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s can't be run: is its row locked by a transaction that the test left open?", describe(rows[0]))
+			return fmt.Errorf("%s can't be run: is its row locked by a transaction that the test left open, or does it wait for an earlier task of its order key?", describe(rows[0]))
 		}
 		select {
 		case <-time.After(lockPause):
@@ -262,7 +262,7 @@ func (f *firing) story() string {
 func hints(rows []task.Task) []protocol.Hint {
 	out := make([]protocol.Hint, len(rows))
 	for i, row := range rows {
-		out[i] = protocol.Hint{ID: row.ID, Kind: row.Kind, Owner: row.Owner, RunAt: row.RunAt.UnixMilli(), Version: row.Version}
+		out[i] = protocol.Hint{ID: row.ID, Kind: row.Kind, Owner: protocol.Route(row.Owner, row.OrderKey), RunAt: row.RunAt.UnixMilli(), Version: row.Version}
 	}
 	return out
 }

@@ -155,7 +155,7 @@ func (h *hints) bring(rows []task.Task) (n int) {
 		}
 		h.brought[v] = time.Now()
 		w.hints = append(w.hints, protocol.Hint{
-			ID: row.ID, Kind: protocol.HintKind(row.Kind), Owner: protocol.HintOwner(row.Owner), RunAt: row.RunAt.UnixMilli(),
+			ID: row.ID, Kind: protocol.HintKind(row.Kind), Owner: protocol.HintOwner(protocol.Route(row.Owner, row.OrderKey)), RunAt: row.RunAt.UnixMilli(),
 			Version: protocol.WindowedVersion(row.Version),
 		})
 		loop.Rouse(w.came)

@@ -47,7 +47,7 @@ func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error
 	if err != nil {
 		return task.Task{}, err
 	}
-	if c.cfg.InChange == nil && spec.Mode() == rowform.Unkeyed && len(spec.LabelRows()) == 0 {
+	if c.cfg.InChange == nil && spec.Mode() == rowform.Unkeyed && len(spec.LabelRows()) == 0 && !spec.Kind().InOrder {
 		if made, done, err := c.autocommitInsert(ctx, spec); done {
 			return made, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -16,7 +17,8 @@ type Settled struct {
 	// these tasks too.
 	Failed map[task.ID]error
 	// Left is how many of the due tasks were left to a worker: those whose handlers act outside the database, those of paused queues and of
-	// queues with a limit, and those of kinds that have no handler here.
+	// queues with a limit, those of kinds that have no handler here, and those of a kind that is InOrder while an earlier task of their order
+	// key has not ended.
 	Left int
 	// More says that more tasks may be due: SettleDue came to its bounds, 100 tasks or a second.
 	More bool
@@ -28,6 +30,7 @@ func (s Settled) Whole() bool { return len(s.Failed) == 0 && s.Left == 0 && !s.M
 // Settler runs due tasks in a caller's transaction.
 type Settler interface {
 	SettleDue(ctx context.Context, tx *Tx, owner string) (Settled, error)
+	SettleOrder(ctx context.Context, tx *Tx, key string) (Settled, error)
 	RunNow(ctx context.Context, tx *Tx, id task.ID) (task.Task, error)
 }
 
@@ -37,8 +40,12 @@ var errNoHandlers = errors.New("schedule: this client runs no tasks: it was open
 // limit, or this client has no handler of its kind.
 var ErrNotHere = errors.New("only a worker runs this task")
 
+// ErrBehind answers RunNow for a task of a kind that is InOrder while an earlier task of its order key has not ended. The error names that one.
+var ErrBehind = errors.New("an earlier task of its order key comes first")
+
 // SettleDue runs the owner's due tasks in this transaction, so that what is read from then on is what the rules say for this moment:
-// by the same handlers as a worker, in the order of their times, with what they schedule, until nothing of the owner is due. A handler
+// by the same handlers as a worker, in the order of their times, with what they schedule, until nothing of the owner is due. Before a task of a kind that is InOrder it runs what
+// is due of its order key, whoever owns that. A handler
 // runs as if in time: what it schedules counts from its task's time, and its Tx.Now is that time. A worker finds the tasks done. If the transaction is rolled back, nothing has happened, and a worker runs them.
 //
 // Call it first: it locks tasks' rows, as a worker does before its handlers lock rows of the service. A caller that has locked
@@ -50,25 +57,41 @@ func (t *Tx) SettleDue(ctx context.Context, owner string) (Settled, error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return Settled{}, err
 	}
-	if t.settler == nil {
-		return Settled{}, errNoHandlers
-	}
-	if err := t.checkUsable(ctx); err != nil {
+	if err := t.checkSettler(ctx); err != nil {
 		return Settled{}, err
 	}
 	return t.settler.SettleDue(ctx, t, owner)
+}
+
+// ordered says how rows hold an order key.
+var ordered = task.NewKind[struct{}]("any", task.InOrder())
+
+// SettleOrder is SettleDue for the tasks that were scheduled with this task.OrderKey, whoever owns them: a city reads what has come to it.
+func (t *Tx) SettleOrder(ctx context.Context, key string) (Settled, error) {
+	row, err := ordered.New("any", struct{}{}, task.In(0), task.OrderKey(key)).Resolve(time.Now())
+	if err != nil {
+		return Settled{}, err
+	}
+	if err := t.checkSettler(ctx); err != nil {
+		return Settled{}, err
+	}
+	return t.settler.SettleOrder(ctx, t, row.OrderKey)
+}
+
+func (t *Tx) checkSettler(ctx context.Context) error {
+	if t.settler == nil {
+		return errNoHandlers
+	}
+	return t.checkUsable(ctx)
 }
 
 // RunNow runs one pending task in this transaction whatever its time, as when a player pays to finish at once, and returns it as it
 // is then: its due time is now, and it takes effect exactly if the transaction commits. What SettleDue says about order, locks and
 // Tx.Now holds here too. A handler that fails leaves nothing behind, and its error comes out. A task that has ended answers
 // task.ErrAlreadyDone and its kin, an unknown id task.ErrNotFound, one that a worker runs at this moment task.ErrRunning after the session's
-// lock wait, and one that only a worker may run ErrNotHere.
+// lock wait, one that only a worker may run ErrNotHere, and one that has to wait for another one of its order key ErrBehind.
 func (t *Tx) RunNow(ctx context.Context, id task.ID) (task.Task, error) {
-	if t.settler == nil {
-		return task.Task{}, errNoHandlers
-	}
-	if err := t.checkUsable(ctx); err != nil {
+	if err := t.checkSettler(ctx); err != nil {
 		return task.Task{}, err
 	}
 	ran, err := t.settler.RunNow(ctx, t, id)

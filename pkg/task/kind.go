@@ -28,6 +28,8 @@ type KindInfo struct {
 	StrictPayload bool
 	// Priority decides which of the queue's due tasks run first.
 	Priority PriorityLevel
+	// InOrder has tasks with one order key take effect in the order of their due times.
+	InOrder bool
 }
 
 // Kind declares a kind of task with payload P once, for the side that schedules and for the side that runs it.
@@ -71,6 +73,17 @@ func Batch(n int) KindOption { return func(k *KindInfo) { k.Batch = n } }
 // before refuse its tasks, which wait for their retries: docs/CHANGING.md says in which order to deploy. A type with an
 // UnmarshalJSON of its own decides for itself.
 func StrictPayload() KindOption { return func(k *KindInfo) { k.StrictPayload = true } }
+
+// InOrder has the kind's tasks take effect in order: of tasks with one order key, in whatever kinds and queues, none takes effect before
+// an earlier one has ended. Earlier is the task with the earlier due time; of two that are due in one millisecond, the one with the lower
+// id. The key is that of OrderKey, or else the owner and the subject.
+//
+// What counts is what was committed when the task's row was locked: a task that is scheduled, or moved, after that is later. A retry
+// keeps its due time, so a task that fails holds up the later ones of its key until it is done, cancelled or dead. An operator's retry of
+// a dead task has a new due time. While a task waits, its LastError names the task that it waits for.
+//
+// The kind's tasks can't be those of a recurrence. Tasks that were scheduled while the kind was not InOrder stay without order.
+func InOrder() KindOption { return func(k *KindInfo) { k.InOrder = true } }
 
 // NewKind declares a kind. It panics on a name, queue, or number outside the limits: kinds are declared at start, by
 // the programmer.

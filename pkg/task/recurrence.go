@@ -125,6 +125,9 @@ func (s Spec) checkRecurrence(name string, when recur.Timetable, policy recur.Po
 	if s.mode != rowform.Unkeyed {
 		return &FieldError{"key", "must not be set: each tick has its own"}
 	}
+	if s.kind.InOrder {
+		return &FieldError{"kind", "must not be InOrder: tasks of a recurrence have no order"}
+	}
 	if len(s.labels) > 0 {
 		return &FieldError{"labels", "must not be set: tasks of a recurrence have none"}
 	}

@@ -41,8 +41,11 @@ type Spec struct {
 	mode   rowform.KeyMode
 	keys   int           // options that gave one
 	window time.Duration // of OncePerWindow
-	labels []LabelRow    // without the task's id
-	err    error
+	order  string        // of OrderKey
+
+	ordered bool       // OrderKey was given
+	labels  []LabelRow // without the task's id
+	err     error
 
 	recurring bool // made by Kind.Recurring, for Recur
 }
@@ -98,6 +101,11 @@ func keyed(k string, mode rowform.KeyMode) Option {
 // WithID sets the task's id, one chosen by the caller, as when a call is repeated after an unknown commit.
 func WithID(id ID) Option { return func(spec *Spec) { spec.row.ID = id } }
 
+// OrderKey says in which order the task, of a kind that is InOrder, takes effect: after all earlier tasks with the same key, whoever owns
+// them. For example, marches of several players that meet at a city share the city's key. 1 to MaxKey bytes. A task that the spec's key
+// moves or replaces keeps its order key.
+func OrderKey(k string) Option { return func(spec *Spec) { spec.order, spec.ordered = k, true } }
+
 // Traced returns the spec with the W3C trace context of the call that schedules it, for the row to keep.
 func (s Spec) Traced(traceparent string) Spec {
 	s.row.Traceparent = traceparent
@@ -133,7 +141,7 @@ func (s Spec) Resolve(now time.Time) (Task, error) {
 	t := s.row
 	t.Kind, t.Queue, t.MaxAttempts = s.kind.Name, s.kind.Queue, s.kind.MaxAttempts
 	t.DueAt, t.RunAt, t.CreatedAt, t.UpdatedAt = due, due, now, now
-	t.State, t.Version, t.DedupKey = Pending, 1, s.dedupKey(now)
+	t.State, t.Version, t.DedupKey, t.OrderKey = Pending, 1, s.dedupKey(now), s.orderKey()
 	return t, nil
 }
 
@@ -159,6 +167,9 @@ func (s Spec) check() error {
 	if err := s.checkLabels(); err != nil {
 		return err
 	}
+	if err := s.checkOrder(); err != nil {
+		return err
+	}
 	if len(s.row.Payload) > MaxPayload {
 		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes of JSON, and has %d", MaxPayload, len(s.row.Payload))}
 	}
@@ -176,6 +187,29 @@ func (s Spec) checkKey() error {
 		return &FieldError{"window", "must be 1 second to 10 years, in whole milliseconds"}
 	}
 	return checkText("key", s.key, 1, MaxKey)
+}
+
+func (s Spec) checkOrder() error {
+	switch {
+	case !s.ordered:
+		return nil
+	case !s.kind.InOrder:
+		return &FieldError{"order_key", "must not be set: kind " + s.kind.Name + " is not InOrder"}
+	default:
+		return checkText("order_key", s.order, 1, MaxKey)
+	}
+}
+
+// orderKey is the order key as the row holds it; empty for none.
+func (s Spec) orderKey() string {
+	switch {
+	case !s.kind.InOrder:
+		return ""
+	case s.ordered:
+		return rowform.OrderByKey + s.order
+	default:
+		return rowform.OrderBySubject + s.row.Owner + rowform.OrderSeparator + s.row.Subject
+	}
 }
 
 // dedupKey is the key as the row holds it: its first letter says how long it holds, so that the end of the task can

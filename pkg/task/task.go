@@ -22,5 +22,6 @@ type Task struct {
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	FinishedAt  time.Time // zero while pending
+	OrderKey    string    // as stored, with its leading letter; empty unless its kind is InOrder
 	Traceparent string    // W3C trace context of the call that scheduled it; empty without tracing
 }

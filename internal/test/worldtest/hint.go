@@ -9,7 +9,7 @@ import (
 func Entries(tasks ...task.Task) []protocol.Entry {
 	entries := make([]protocol.Entry, len(tasks))
 	for i, t := range tasks {
-		entries[i] = protocol.Entry{ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, Score: protocol.ScoreOf(t)}
+		entries[i] = protocol.Entry{ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, OrderKey: t.OrderKey, Score: protocol.ScoreOf(t)}
 	}
 	return entries
 }
@@ -18,7 +18,7 @@ func Entries(tasks ...task.Task) []protocol.Entry {
 func Hints(tasks ...task.Task) []protocol.Hint {
 	hints := make([]protocol.Hint, len(tasks))
 	for i, t := range tasks {
-		hints[i] = protocol.Hint{ID: t.ID, Kind: t.Kind, Owner: t.Owner, RunAt: t.RunAt.UnixMilli(), Version: t.Version}
+		hints[i] = protocol.Hint{ID: t.ID, Kind: t.Kind, Owner: protocol.Route(t.Owner, t.OrderKey), RunAt: t.RunAt.UnixMilli(), Version: t.Version}
 	}
 	return hints
 }
