@@ -39,7 +39,7 @@ func TestSabotage(t *testing.T) {
 	}{
 		{"the row check removed", []change{
 			{"internal/settle/decide.go", "case row.State != task.Pending:", "case false:"},
-			{"internal/store/save.go", `SET %s WHERE state = %d AND %s"`, `SET %s WHERE state >= 0 * %d AND %s"`},
+			{"internal/store/write.go", `SET %s WHERE state = %d AND %s"`, `SET %s WHERE state >= 0 * %d AND %s"`},
 		}, "13", `(?m)^ +\S+_test.go:\d+: duplicate: task \S+: took effect again`},
 		{"the sweep off", []change{sweepOff}, "7", `(?m)^ +\S+_test.go:\d+: lost: task \S+: due for`},
 		{"acknowledged before published, the sweep off", []change{sweepOff, {
@@ -52,6 +52,9 @@ func TestSabotage(t *testing.T) {
 		{"the epoch check off", []change{
 			{"internal/index/lua/prelude.lua", "if stored and tonumber(stored) > tonumber(epoch) then", "if false then"},
 		}, "2", `(?m)^ +\S+_test.go:\d+: .*zombie`},
+		{"the order's check removed", []change{
+			{"internal/settle/order.go", "if transition.IsBefore(head.Task, m.row) {", "if false {"},
+		}, "88", `(?m)^ +\S+_test.go:\d+: inverted: \d+ marches`},
 		{"an answer of 5xx counts as done", []change{
 			{"pkg/deliver/answer.go", "if status >= 200 && status < 300 {", "if status >= 200 && status < 600 {"},
 		}, "82", `(?m)^ +\S+_test.go:\d+: lost: task \S+: done without an answer of 2xx`},

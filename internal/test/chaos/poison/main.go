@@ -10,6 +10,7 @@
 //	chaos.debounced          takes a while, and has an effect: a line in chaos_debounced
 //	chaos.debounced_outside  likewise, outside its transaction
 //	chaos.refill  see package refill
+//	chaos.march  fails now and then at first, and has an effect: a line in chaos_marches; in order
 //	chaos.limited  has an effect: a line in chaos_limited; of a queue of its own, if the configuration has it
 //	chaos.cut    ends its own connection
 //	chaos.full   fills a table in memory of its own
@@ -67,6 +68,7 @@ func run(ctx context.Context, env *process.Env) error {
 	worker.HandleOutside(mux, task.NewKind[nothing]("chaos.debounced_outside", soon), func(ctx context.Context, t worker.Task[nothing]) error {
 		return debounced(ctx, client.DB(), t.ID)
 	})
+	worker.Handle(mux, task.NewKind[nothing]("chaos.march", task.InOrder(), soon), arrived)
 	if slices.Contains(cfg.Queues, "limited") {
 		worker.Handle(mux, task.NewKind[nothing]("chaos.limited", task.Queue("limited")), limited)
 	}
@@ -117,6 +119,16 @@ func debounced(ctx context.Context, db sqlx.ExecerContext, id task.ID) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+func arrived(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO chaos_marches (task_id) VALUES (?)`, t.ID[:]); err != nil {
+		return err
+	}
+	if t.Attempt == 0 && t.ID[len(t.ID)-1]%20 == 0 {
+		return errors.New("one in twenty fails once")
+	}
+	return nil
 }
 
 func limited(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
