@@ -30,6 +30,7 @@ var scaleParts = []scalePart{
 	{name: "sharing", do: sharing, opts: options{rules: []string{fmt.Sprintf("DUETIME_KAFKA__PARTITIONS=%d", sharingPartitions)}}},
 	{name: "purge", do: purging},
 	{name: "recurrences", do: recurring},
+	{name: "ordering", do: ordering},
 	{name: "bulk", do: bulkShift},
 	{name: "reads", do: reads},
 	{name: "pages", do: pages, opts: options{rules: []string{"DUETIME_INDEX__HORIZON=10m"}}},

@@ -10,20 +10,26 @@ import (
 
 // recurring measures a burst of ticks, each of which makes its next one, beside a burst of as many plain tasks.
 func recurring(w *world, f *report.Figures) {
+	besidePlain(w, f, "ticks", "ticks at one instant, each of which makes its next one", w.ticked)
+}
+
+// besidePlain measures bursts of other tasks in turns with bursts of as many plain ones; drained is how many are done a second.
+func besidePlain(w *world, f *report.Figures, short, long string, drained func(n int64) float64) {
+	w.Helper()
 	w.work(true)
 	n := w.bench.count(50_000)
-	var plain, ticks, ratios []float64
+	var plain, others, ratios []float64
 	for range w.bench.runs {
 		plain = append(plain, w.drained(n))
-		ticks = append(ticks, w.ticked(n))
-		ratios = append(ratios, ticks[len(ticks)-1]/plain[len(plain)-1])
+		others = append(others, drained(n))
+		ratios = append(ratios, others[len(others)-1]/plain[len(plain)-1])
 	}
-	for _, rates := range [][]float64{plain, ticks, ratios} {
+	for _, rates := range [][]float64{plain, others, ratios} {
 		slices.Sort(rates)
 	}
 	f.Add(fmt.Sprintf("%d plain tasks due at one instant", n), report.Percentile(plain, 50), "/s")
-	f.Add(fmt.Sprintf("%d ticks at one instant, each of which makes its next one", n), report.Percentile(ticks, 50), "/s")
-	f.Text("ticks ÷ plain, in turns", fmt.Sprintf("%.2f", ratios))
+	f.Add(fmt.Sprintf("%d %s", n, long), report.Percentile(others, 50), "/s")
+	f.Text(short+" ÷ plain, in turns", fmt.Sprintf("%.2f", ratios))
 }
 
 // ticked is drained for tasks that recurrences have made.
