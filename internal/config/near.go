@@ -5,49 +5,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	nearby "github.com/duetime/duetime/internal/near"
 )
 
-// A name that is nearly one of ours is a mistake, and its value would be missed silently. A name is near when it is the
-// same but for dots, dashes, underscores and capitals, or when one letter is missing, too many, wrong or swapped.
+// A name that is nearly one of ours is a mistake, and its value would be missed silently.
 
 // orchestratorNames match the variables that orchestrators inject for a service, such as DUETIME_SERVICE_HOST and
 // DUETIME_WORKER_PORT_9090_TCP_ADDR: they say where a service named duetime is, and are not settings of ours.
 var orchestratorNames = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
-
-// letters returns a name in small letters, without the separators of its words.
-func letters(name string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", ".", "", "-", "").Replace(name))
-}
-
-// nearest returns the candidate that is near the name; empty if none is.
-func nearest(name string, candidates []string) string {
-	plain := letters(name)
-	for _, c := range candidates {
-		if letters(c) == plain {
-			return c
-		}
-	}
-	for _, c := range candidates {
-		if other := letters(c); len(other) > 3 && differInOneLetter(plain, other) {
-			return c
-		}
-	}
-	return ""
-}
-
-// differInOneLetter reports whether one letter is missing, too many, wrong or swapped with the next one.
-func differInOneLetter(a, b string) bool {
-	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
-		a, b = a[1:], b[1:]
-	}
-	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
-		a, b = a[:len(a)-1], b[:len(b)-1]
-	}
-	if len(a)+len(b) == 1 || len(a) == 1 && len(b) == 1 {
-		return true
-	}
-	return len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
-}
 
 // nearKey returns the key or section that is near an unknown key of the file, or the only one that ends in its name.
 func (s schema) nearKey(key string) string {
@@ -57,7 +23,7 @@ func (s schema) nearKey(key string) string {
 			all = append(all, section)
 		}
 	}
-	if near := nearest(key, all); near != "" {
+	if near := nearby.Of(key, all); near != "" {
 		return near
 	}
 	var found string
@@ -94,7 +60,7 @@ func (s schema) misnamed(name string, known map[string]string) string {
 			return ""
 		}
 	}
-	near := nearest(name, append(slices.Sorted(maps.Keys(known)), envPrefix+"QUEUES"))
+	near := nearby.Of(name, append(slices.Sorted(maps.Keys(known)), envPrefix+"QUEUES"))
 	switch {
 	case near == envPrefix+"QUEUES":
 		return "environment variable " + name + ": queues can be set in the file only"
