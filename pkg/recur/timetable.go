@@ -77,17 +77,37 @@ func Parse(s string) (Timetable, error) {
 		t = parseEvery(body)
 	case "cron":
 		zone, expr, _ := strings.Cut(body, " ")
-		t = Cron(expr, zone)
+		if t = Cron(expr, zone); t.err != nil && isExpression(body) {
+			t = refused("timetable", withoutZone(body))
+		}
 	default:
-		t = refused("timetable", `must begin with "every " or "cron "`)
+		if t = refused("timetable", cronForm+"; or "+everyForm); isExpression(s) {
+			t = refused("timetable", withoutZone(s))
+		}
 	}
 	return t, t.err
+}
+
+// The forms that Parse reads.
+const (
+	cronForm  = `must read "cron ZONE EXPRESSION", such as "cron Asia/Shanghai 0 8 * * *"`
+	everyForm = `must read "every DURATION from TIME", such as "every 4h from 2026-01-01T00:00:00Z"`
+)
+
+func isExpression(text string) bool {
+	_, err := parseFields(text)
+	return err == nil && len(text) <= maxText
+}
+
+// withoutZone says what is wrong with an expression of Cron in place of a timetable.
+func withoutZone(expr string) string {
+	return fmt.Sprintf("%s: did you mean \"cron UTC %s\"?", cronForm, expr)
 }
 
 func parseEvery(body string) Timetable {
 	step, from, found := strings.Cut(body, " from ")
 	if !found {
-		return refused("timetable", `must read "every DURATION from TIME"`)
+		return refused("timetable", everyForm)
 	}
 	d, err := time.ParseDuration(step)
 	if err != nil {

@@ -124,6 +124,7 @@ func TestShortMonths(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
+	const withoutZone = `timetable must read "cron ZONE EXPRESSION", such as "cron Asia/Shanghai 0 8 * * *": did you mean `
 	day := at("2026-01-01T00:00:00Z")
 	for _, c := range []struct {
 		name    string
@@ -163,9 +164,12 @@ func TestRefusals(t *testing.T) {
 		{"Local", recur.Cron("@daily", "Local"), "zone must be a name of the tz database, such as Europe/Berlin or UTC"},
 		{"no zone", recur.Cron("@daily", ""), "zone must be a name of the tz database"},
 		{"host's zone file", recur.Cron("@daily", "../etc/localtime"), "zone must be a name of the tz database"},
-		{"unknown zone", recur.Cron("@daily", "Europe/berlin"), "zone must be a name of the tz database"},
+		{"unknown zone", recur.Cron("@daily", "Europe/berlin"), `zone must be a name of the tz database, such as Europe/Berlin or UTC, and is "Europe/berlin"`},
 		{"directory", recur.Cron("@daily", "Europe"), "zone must be a name of the tz database"},
-		{"empty text", parseOf(""), `timetable must begin with "every " or "cron "`},
+		{"empty text", parseOf(""), `timetable must read "cron ZONE EXPRESSION", such as "cron Asia/Shanghai 0 8 * * *"; or must read "every DURATION from TIME"`},
+		{"no zone in the text", parseOf("cron 0 8 * * *"), withoutZone + `"cron UTC 0 8 * * *"?`},
+		{"expression alone", parseOf("@daily"), withoutZone + `"cron UTC @daily"?`},
+		{"expression that can't be read", parseOf("cron UTC 0 8 * * 9"), "day of week must be of 0 to 7"},
 		{"no anchor", parseOf("every 1h"), `timetable must read "every DURATION from TIME"`},
 		{"no duration", parseOf("every hour from 2026-01-01T00:00:00Z"), "every must be a duration such as 1h30m"},
 		{"no time", parseOf("every 1h from now"), "anchor must be a time such as 2026-01-01T00:00:00Z"},

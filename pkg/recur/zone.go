@@ -3,6 +3,7 @@ package recur
 import (
 	"archive/zip"
 	_ "embed"
+	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
@@ -44,7 +45,7 @@ func loadZone(name string) (*time.Location, error) {
 	}
 	data, err := fs.ReadFile(archive, name)
 	if err != nil {
-		return nil, &FieldError{"zone", "must be a name of the tz database, such as Europe/Berlin or UTC"}
+		return nil, &FieldError{"zone", fmt.Sprintf("must be a name of the tz database, such as Europe/Berlin or UTC, and is %q", name[:min(len(name), maxText)])}
 	}
 	zone, err := time.LoadLocationFromTZData(name, data)
 	if err != nil {
