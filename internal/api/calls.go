@@ -27,7 +27,9 @@ func (c calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		bounded, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		err = recovered(func() (err error) {
-			res, err = next(bounded, req)
+			if err = refusal(req.Any()); err == nil {
+				res, err = next(bounded, req)
+			}
 			return err
 		})
 		if err != nil {
@@ -40,7 +42,7 @@ func (c calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 // WrapStreamingHandler wraps a stream, which bounds its time itself.
 func (c calls) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		err := recovered(func() error { return next(ctx, conn) })
+		err := recovered(func() error { return next(ctx, refusing{conn}) })
 		if err != nil {
 			return note(ctx, c.failures.answer(ctx, conn.Spec().Procedure, err))
 		}

@@ -51,6 +51,9 @@ const (
 	reasonStopping      = "STOPPING"
 	reasonWatches       = "TOO_MANY_WATCHES"
 	reasonCommitUnknown = "COMMIT_UNKNOWN"
+	reasonNoCall        = "NO_CALL"
+	reasonHTTPMethod    = "HTTP_METHOD"
+	reasonContentType   = "CONTENT_TYPE"
 )
 
 var (
@@ -211,9 +214,10 @@ func violation(err error) *connect.Error {
 	}
 	field = pathTo(err, field)
 	violations := []*errdetails.BadRequest_FieldViolation{{Field: field, Description: problem}}
-	failed := connect.NewError(code, errors.New(field+" "+problem))
+	said := errors.New(strings.TrimSpace(field + " " + problem)) // a problem of the whole message has no field
+	failed := connect.NewError(code, said)
 	if reason != "" {
-		failed = reasoned(code, errors.New(field+" "+problem), reason, nil)
+		failed = reasoned(code, said, reason, nil)
 	}
 	return detailed(failed, &errdetails.BadRequest{FieldViolations: violations})
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -119,7 +120,7 @@ func keyOf(t *v1.NewTask) (task.Option, error) {
 		window, err := durationOf("window", t.GetWindow())
 		return task.Window(t.GetKey(), window), err
 	}
-	return nil, unknownValue("key_mode", int32(mode))
+	return nil, unknownValue("key_mode", mode)
 }
 
 // dueOf reads a due time, of which one form is set.
@@ -159,8 +160,13 @@ func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
 	return length, nil
 }
 
-func unknownValue(field string, n int32) error {
-	return &task.FieldError{Field: field, Problem: fmt.Sprintf("must be one of its names, and is %d", n)}
+// unknownValue refuses a number that none of an enum's names has, and the one that stands for an absent field.
+func unknownValue(field string, value protoreflect.Enum) error {
+	problem := namesOf(value.Descriptor())
+	if n := value.Number(); n != 0 {
+		problem += fmt.Sprintf(", and is %d", n)
+	}
+	return &task.FieldError{Field: field, Problem: problem}
 }
 
 // versionOf reads the version that the caller has seen; 0 is any.
@@ -215,7 +221,7 @@ func stateOf(s v1.State) (*task.State, error) {
 		}
 	}
 	if s != v1.State_STATE_UNSPECIFIED {
-		return nil, unknownValue("state", int32(s))
+		return nil, unknownValue("state", s)
 	}
 	return nil, nil //nolint:nilnil // any state is no mistake
 }

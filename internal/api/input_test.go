@@ -70,6 +70,18 @@ func TestFieldsAreNamed(t *testing.T) {
 		_, err := c.Schedule(ctx, &v1.ScheduleRequest{Task: task})
 		wantField(t, err, connect.CodeInvalidArgument, "task.payload")
 	}
+	unset := new(structpb.Value) // what TypeScript sends of a plain object
+	for _, payload := range []*structpb.Value{
+		unset, structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{unset}}),
+		structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"id": unset}}),
+	} {
+		task := newTask("ann")
+		task.Payload = payload
+		_, err := c.Schedule(ctx, &v1.ScheduleRequest{Task: task})
+		wantField(t, err, connect.CodeInvalidArgument, "task.payload")
+		_, err = c.Recur(ctx, &v1.RecurRequest{Owner: "ann", Name: "tea", Kind: "tea", Timetable: "cron UTC @daily", Payload: payload})
+		wantField(t, err, connect.CodeInvalidArgument, "payload")
+	}
 	notJSON := newTask("ann")
 	notJSON.Payload, notJSON.PayloadJson = nil, "{"
 	_, err := c.Schedule(ctx, &v1.ScheduleRequest{Task: notJSON})
@@ -100,6 +112,22 @@ func TestFieldsAreNamed(t *testing.T) {
 	}
 	_, err = c.List(ctx, &v1.ListRequest{State: 99})
 	wantField(t, err, connect.CodeInvalidArgument, "state")
+	if want := "state must be one of STATE_PENDING, STATE_DONE, STATE_CANCELLED, STATE_DEAD, and is 99"; !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("a number of no state: got %v, want %s", err, want)
+	}
+	for says, timetable := range map[string]string{
+		`timetable must read "cron ZONE EXPRESSION", such as`:              "0 8 * *",
+		`did you mean "cron UTC 0 8 * * *"?`:                               "cron 0 8 * * *",
+		`timetable must read "every DURATION from TIME", such as`:          "every 4h",
+		`timetable can't be read: zone must be a name of the tz database,`: "cron Berlin 0 8 * * *",
+		`timetable can't be read: hour must be of 0 to 23`:                 "cron UTC 0 24 * * *",
+	} {
+		_, err = c.Recur(ctx, &v1.RecurRequest{Owner: "ann", Name: "tea", Kind: "tea", Timetable: timetable})
+		wantField(t, err, connect.CodeInvalidArgument, "timetable")
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v, want %s", timetable, err, says)
+		}
+	}
 	_, err = c.BeginOperation(ctx, &v1.BeginOperationRequest{Operation: &v1.NewOperation{
 		Verb: v1.Verb_VERB_REQUEUE, To: "nobody's", Filter: &v1.Filter{All: true},
 	}})
@@ -170,7 +198,7 @@ func TestPlainJSON(t *testing.T) {
 		status int
 		says   string
 	}{
-		`{"task": {"kind": "order.expire", "ownr": "ann", "dueIn": "600s"}}`: {http.StatusBadRequest, `unknown field \"ownr\"`},
+		`{"task": {"kind": "order.expire", "ownr": "ann", "dueIn": "600s"}}`: {http.StatusBadRequest, `task.ownr is no field of NewTask: did you mean owner?`},
 		`{"task": {"kind": "order.expire", "owner": "ann"}}`:                 {http.StatusBadRequest, "due_at or due_in"},
 		`{"task": {`: {http.StatusBadRequest, "invalid_argument"},
 		``:           {http.StatusBadRequest, "the body is empty"},

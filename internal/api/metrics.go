@@ -15,7 +15,7 @@ import (
 // codes of requests that have no code of their own.
 const (
 	codeOK         = "ok"
-	codeUnreadable = "unreadable" // the request could not be decoded, or its protocol is none of ours
+	codeUnreadable = "unreadable" // the request has no message: it is too long, or its protocol is none of ours
 )
 
 // metrics count requests.

@@ -54,6 +54,9 @@ func (s operations) operation(ctx context.Context, r *v1.NewOperation) (task.Ope
 			o.Verb = verb
 		}
 	}
+	if o.Verb == "" {
+		return o, unknownValue("verb", r.GetVerb())
+	}
 	var err error
 	if r.GetOperationId() != "" {
 		if o.ID, err = operationID(r.GetOperationId()); err != nil {

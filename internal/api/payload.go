@@ -27,8 +27,12 @@ func payloadIn(value *structpb.Value, text string) (any, error) {
 	return value.AsInterface(), nil
 }
 
-// inexact says why the value can't be what its sender meant; empty if it can.
+// inexact says why the value can't be what its sender meant; empty if it can. An absent payload is null; a value that is there and
+// has no kind is what clients send of a plain object in place of a Value: its fields are lost before they are sent.
 func inexact(value *structpb.Value) string {
+	if value != nil && value.GetKind() == nil {
+		return "has a value that is not set: make it a google.protobuf.Value, in TypeScript by fromJson(ValueSchema, …), or send payload_json"
+	}
 	switch kind := value.GetKind().(type) {
 	case *structpb.Value_NumberValue:
 		n := kind.NumberValue

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/duetime/duetime/pkg/console"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
@@ -27,9 +28,9 @@ func (s recurrences) Recur(ctx context.Context, r *v1.RecurRequest) (*v1.RecurRe
 	if err != nil {
 		return nil, err
 	}
-	timetable, err := recur.Parse(r.GetTimetable())
+	timetable, err := timetableOf(r.GetTimetable())
 	if err != nil {
-		return nil, &task.FieldError{Field: "timetable", Problem: "can't be read: " + err.Error()}
+		return nil, err
 	}
 	policy, err := policyOf(r.GetPolicy())
 	if err != nil {
@@ -45,6 +46,18 @@ func (s recurrences) Recur(ctx context.Context, r *v1.RecurRequest) (*v1.RecurRe
 		return nil, err
 	}
 	return &v1.RecurResponse{Recurrence: recurrenceMessage(console.RecurrenceOf(made))}, nil
+}
+
+// timetableOf reads a timetable. An error of a part of it, such as the zone, is one of the timetable.
+func timetableOf(text string) (recur.Timetable, error) {
+	timetable, err := recur.Parse(text)
+	switch wrong, is := errors.AsType[*recur.FieldError](err); {
+	case err == nil:
+		return timetable, nil
+	case is && wrong.Field == "timetable":
+		return timetable, &task.FieldError{Field: "timetable", Problem: wrong.Problem}
+	}
+	return timetable, &task.FieldError{Field: "timetable", Problem: "can't be read: " + err.Error()}
 }
 
 func policyOf(p *v1.Policy) (policy recur.Policy, err error) {
@@ -81,7 +94,7 @@ func (s recurrences) ListRecurrences(
 		}
 	}
 	if filter.State == nil && r.GetState() != v1.RecurrenceState_RECURRENCE_STATE_UNSPECIFIED {
-		return nil, unknownValue("state", int32(r.GetState()))
+		return nil, unknownValue("state", r.GetState())
 	}
 	var err error
 	if filter.Limit, filter.After, err = pageOf(r.GetLimit(), r.GetCursor()); err != nil {
@@ -152,6 +165,9 @@ func (s recurrences) changeRecurrence(
 	}
 	if err := task.CheckOwner(r.GetOwner()); err != nil {
 		return nil, err
+	}
+	if r.GetName() == "" {
+		return nil, &task.FieldError{Field: "name", Problem: "must be set"}
 	}
 	var changed task.Recurrence
 	err := s.client.InTx(ctx, func(tx *schedule.Tx) error {
