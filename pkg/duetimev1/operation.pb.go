@@ -267,11 +267,13 @@ func (x *Filter) GetExclude() *Exclusion {
 // NewOperation is an operation to be made.
 type NewOperation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Verb  Verb                   `protobuf:"varint,1,opt,name=verb,proto3,enum=duetime.v1.Verb" json:"verb,omitempty"`
+	// Required.
+	Verb Verb `protobuf:"varint,1,opt,name=verb,proto3,enum=duetime.v1.Verb" json:"verb,omitempty"`
 	// Of VERB_SHIFT: how far due times move.
 	By *durationpb.Duration `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	// Of VERB_REQUEUE: the queue.
-	To     string  `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	To string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// Required.
 	Filter *Filter `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Tasks changed a second at most; absent: as many as the daemon's care for running tasks allows.
 	Rate int32 `protobuf:"varint,5,opt,name=rate,proto3" json:"rate,omitempty"`
@@ -374,15 +376,19 @@ func (x *NewOperation) GetRecurrences() bool {
 
 // Operation is an operation and its progress.
 type Operation struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	Verb        Verb                   `protobuf:"varint,2,opt,name=verb,proto3,enum=duetime.v1.Verb" json:"verb,omitempty"`
-	By          *durationpb.Duration   `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
-	To          string                 `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
-	Filter      *Filter                `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
-	Rate        int32                  `protobuf:"varint,6,opt,name=rate,proto3" json:"rate,omitempty"`
-	State       OperationState         `protobuf:"varint,7,opt,name=state,proto3,enum=duetime.v1.OperationState" json:"state,omitempty"`
-	Matched     int64                  `protobuf:"varint,8,opt,name=matched,proto3" json:"matched,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Always set.
+	Verb Verb                 `protobuf:"varint,2,opt,name=verb,proto3,enum=duetime.v1.Verb" json:"verb,omitempty"`
+	By   *durationpb.Duration `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	To   string               `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// Always set.
+	Filter *Filter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
+	Rate   int32   `protobuf:"varint,6,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Always set.
+	State   OperationState `protobuf:"varint,7,opt,name=state,proto3,enum=duetime.v1.OperationState" json:"state,omitempty"`
+	Matched int64          `protobuf:"varint,8,opt,name=matched,proto3" json:"matched,omitempty"`
 	// Tasks that matched a moment before they were locked.
 	Looked  int64 `protobuf:"varint,9,opt,name=looked,proto3" json:"looked,omitempty"`
 	Changed int64 `protobuf:"varint,10,opt,name=changed,proto3" json:"changed,omitempty"`
@@ -559,8 +565,9 @@ func (x *Operation) GetRecurrences() bool {
 }
 
 type PreviewOperationRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Operation     *NewOperation          `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Operation     *NewOperation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -656,8 +663,9 @@ func (x *PreviewOperationResponse) GetSample() []*Task {
 }
 
 type BeginOperationRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Operation     *NewOperation          `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Operation     *NewOperation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -700,8 +708,9 @@ func (x *BeginOperationRequest) GetOperation() *NewOperation {
 }
 
 type BeginOperationResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Operation     *Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -744,8 +753,9 @@ func (x *BeginOperationResponse) GetOperation() *Operation {
 }
 
 type GetOperationRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	OperationId   string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -788,8 +798,9 @@ func (x *GetOperationRequest) GetOperationId() string {
 }
 
 type GetOperationResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Operation     *Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -922,8 +933,9 @@ func (x *ListOperationsResponse) GetOperations() []*Operation {
 }
 
 type CancelOperationRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	OperationId   string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -966,8 +978,9 @@ func (x *CancelOperationRequest) GetOperationId() string {
 }
 
 type CancelOperationResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Operation     *Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -25,8 +25,10 @@ const (
 
 // BlockedOwner is an owner for whom nothing is scheduled.
 type BlockedOwner struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Owner     string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Always set.
 	BlockedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=blocked_at,json=blockedAt,proto3" json:"blocked_at,omitempty"`
 	// Who has blocked it, as the history names callers.
 	Actor         string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
@@ -220,8 +222,9 @@ func (x *AwaitDueResponse) GetLimited() int32 {
 }
 
 type BlockOwnerRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Owner         string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -309,8 +312,9 @@ func (x *BlockOwnerResponse) GetCancelled() int64 {
 }
 
 type UnblockOwnerRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Owner         string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

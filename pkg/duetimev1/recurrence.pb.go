@@ -192,16 +192,23 @@ func (x *Policy) GetRevision() int32 {
 
 // Recurrence is a recurrence as it stands.
 type Recurrence struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	RecurrenceId string                 `protobuf:"bytes,1,opt,name=recurrence_id,json=recurrenceId,proto3" json:"recurrence_id,omitempty"`
-	Owner        string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	Name         string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	State        RecurrenceState        `protobuf:"varint,4,opt,name=state,proto3,enum=duetime.v1.RecurrenceState" json:"state,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	RecurrenceId string `protobuf:"bytes,1,opt,name=recurrence_id,json=recurrenceId,proto3" json:"recurrence_id,omitempty"`
+	// Always set.
+	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Always set.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Always set.
+	State RecurrenceState `protobuf:"varint,4,opt,name=state,proto3,enum=duetime.v1.RecurrenceState" json:"state,omitempty"`
 	// Why it is paused.
-	Note        string          `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
-	Timetable   string          `protobuf:"bytes,6,opt,name=timetable,proto3" json:"timetable,omitempty"`
-	Policy      *Policy         `protobuf:"bytes,7,opt,name=policy,proto3" json:"policy,omitempty"`
-	Kind        string          `protobuf:"bytes,8,opt,name=kind,proto3" json:"kind,omitempty"`
+	Note string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	// Always set.
+	Timetable string  `protobuf:"bytes,6,opt,name=timetable,proto3" json:"timetable,omitempty"`
+	Policy    *Policy `protobuf:"bytes,7,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Always set.
+	Kind string `protobuf:"bytes,8,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Always set.
 	Queue       string          `protobuf:"bytes,9,opt,name=queue,proto3" json:"queue,omitempty"`
 	Subject     string          `protobuf:"bytes,10,opt,name=subject,proto3" json:"subject,omitempty"`
 	MaxAttempts int32           `protobuf:"varint,11,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
@@ -397,14 +404,16 @@ func (x *Recurrence) GetUpdatedAt() *timestamppb.Timestamp {
 
 type RecurRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Owner string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	// 1 to 64 bytes.
+	// Required.
+	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Required. 1 to 64 bytes.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// "cron ZONE EXPRESSION", such as "cron Asia/Shanghai 0 8 * * *", with five fields or six (the second first); or "every
-	// DURATION from TIME", such as "every 4h from 2026-01-01T00:00:00Z".
+	// Required. "cron ZONE EXPRESSION", such as "cron Asia/Shanghai 0 8 * * *", with five fields or six (the second first); or
+	// "every DURATION from TIME", such as "every 4h from 2026-01-01T00:00:00Z".
 	Timetable string  `protobuf:"bytes,3,opt,name=timetable,proto3" json:"timetable,omitempty"`
 	Policy    *Policy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
-	Kind      string  `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Required.
+	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
 	// One of the configuration's queues; "default" if it is absent.
 	Queue   string `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
 	Subject string `protobuf:"bytes,7,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -519,8 +528,9 @@ func (x *RecurRequest) GetPayloadJson() string {
 }
 
 type RecurResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Recurrence    *Recurrence            `protobuf:"bytes,1,opt,name=recurrence,proto3" json:"recurrence,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Recurrence    *Recurrence `protobuf:"bytes,1,opt,name=recurrence,proto3" json:"recurrence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -697,8 +707,10 @@ func (x *ListRecurrencesResponse) GetNextCursor() string {
 
 type PauseRecurrenceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Owner string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Required.
+	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Required.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Why, for people: at most 255 bytes.
 	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -757,8 +769,9 @@ func (x *PauseRecurrenceRequest) GetNote() string {
 }
 
 type PauseRecurrenceResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Recurrence    *Recurrence            `protobuf:"bytes,1,opt,name=recurrence,proto3" json:"recurrence,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Recurrence    *Recurrence `protobuf:"bytes,1,opt,name=recurrence,proto3" json:"recurrence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -801,9 +814,11 @@ func (x *PauseRecurrenceResponse) GetRecurrence() *Recurrence {
 }
 
 type ResumeRecurrenceRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Required.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -853,8 +868,9 @@ func (x *ResumeRecurrenceRequest) GetName() string {
 }
 
 type ResumeRecurrenceResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Recurrence    *Recurrence            `protobuf:"bytes,1,opt,name=recurrence,proto3" json:"recurrence,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Recurrence    *Recurrence `protobuf:"bytes,1,opt,name=recurrence,proto3" json:"recurrence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -897,9 +913,11 @@ func (x *ResumeRecurrenceResponse) GetRecurrence() *Recurrence {
 }
 
 type StopRecurrenceRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Required.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -949,8 +967,9 @@ func (x *StopRecurrenceRequest) GetName() string {
 }
 
 type StopRecurrenceResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Recurrence    *Recurrence            `protobuf:"bytes,1,opt,name=recurrence,proto3" json:"recurrence,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Recurrence    *Recurrence `protobuf:"bytes,1,opt,name=recurrence,proto3" json:"recurrence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -207,22 +207,26 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 
 // Task is a task as it stands.
 type Task struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	Kind   string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Whom the task belongs to, such as a player.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Always set.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Always set. Whom the task belongs to, such as a player.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// What the task is about, such as an order.
 	Subject string `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
 	// Get alone reads labels.
 	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Queue  string            `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
-	State  State             `protobuf:"varint,7,opt,name=state,proto3,enum=duetime.v1.State" json:"state,omitempty"`
+	// Always set.
+	Queue string `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Always set.
+	State State `protobuf:"varint,7,opt,name=state,proto3,enum=duetime.v1.State" json:"state,omitempty"`
 	// The promise.
 	DueAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=due_at,json=dueAt,proto3" json:"due_at,omitempty"`
 	// The next attempt: due_at until an attempt fails.
 	RunAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=run_at,json=runAt,proto3" json:"run_at,omitempty"`
-	// 1 for a new task, and one more after each change. JSON carries it as text.
+	// Always set. 1 for a new task, and one more after each change. JSON carries it as text.
 	Version int64 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
 	// Attempts so far that have failed.
 	Attempt     int32           `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -399,9 +403,9 @@ func (x *Task) GetFinishedAt() *timestamppb.Timestamp {
 // NewTask is a task to be scheduled.
 type NewTask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Letters, digits and . _ : -, at most 64. A worker must have a handler for it.
+	// Required. Letters, digits and . _ : -, at most 64. A worker must have a handler for it.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Whom the task belongs to: 1 to 64 bytes.
+	// Required. Whom the task belongs to: 1 to 64 bytes.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Any JSON, of 4 KiB at most; absent is null. Its numbers are doubles: a whole number beyond 2^53 is refused here.
 	Payload *structpb.Value `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
@@ -602,8 +606,9 @@ func (*NewTask_DueAt) isNewTask_Due() {}
 func (*NewTask_DueIn) isNewTask_Due() {}
 
 type ScheduleRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          *NewTask               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Task          *NewTask `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -647,8 +652,9 @@ func (x *ScheduleRequest) GetTask() *NewTask {
 
 type ScheduleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task that stands now.
-	Task          *Task   `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// Always set. The task that stands now.
+	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// Always set.
 	Outcome       Outcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=duetime.v1.Outcome" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -700,7 +706,7 @@ func (x *ScheduleResponse) GetOutcome() Outcome {
 
 type ScheduleManyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 1,000.
+	// Required. 1 to 1,000.
 	Tasks         []*NewTask `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -745,7 +751,7 @@ func (x *ScheduleManyRequest) GetTasks() []*NewTask {
 
 type ScheduleManyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order of the request. Where they would be larger than 2 MiB, their tasks have no payload: Get reads it.
+	// Always set. In the order of the request. Where they would be larger than 2 MiB, their tasks have no payload: Get reads it.
 	Results       []*ScheduleResponse `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -789,8 +795,9 @@ func (x *ScheduleManyResponse) GetResults() []*ScheduleResponse {
 }
 
 type GetRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TaskId        string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	TaskId        string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -833,8 +840,9 @@ func (x *GetRequest) GetTaskId() string {
 }
 
 type GetResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Task          *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1119,8 +1127,9 @@ func (x *ListResponse) GetNextCursor() string {
 }
 
 type RescheduleRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// One of the two is needed.
 	//
 	// Types that are valid to be assigned to Due:
@@ -1220,8 +1229,9 @@ func (*RescheduleRequest_DueAt) isRescheduleRequest_Due() {}
 func (*RescheduleRequest_DueIn) isRescheduleRequest_Due() {}
 
 type RescheduleResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Task          *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1264,9 +1274,10 @@ func (x *RescheduleResponse) GetTask() *Task {
 }
 
 type ShiftRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Below zero is sooner.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Required. Below zero is sooner.
 	By *durationpb.Duration `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	// The version that the caller has seen; absent: whatever it is.
 	Version int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
@@ -1337,8 +1348,9 @@ func (x *ShiftRequest) GetDueWithin() *durationpb.Duration {
 }
 
 type ShiftResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Task          *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1381,8 +1393,9 @@ func (x *ShiftResponse) GetTask() *Task {
 }
 
 type CancelRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// The version that the caller has seen; absent: whatever it is.
 	Version       int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1434,8 +1447,9 @@ func (x *CancelRequest) GetVersion() int64 {
 }
 
 type CancelResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Task          *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1478,8 +1492,9 @@ func (x *CancelResponse) GetTask() *Task {
 }
 
 type RetryRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// The version that the caller has seen; absent: whatever it is.
 	Version       int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1531,8 +1546,9 @@ func (x *RetryRequest) GetVersion() int64 {
 }
 
 type RetryResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Task          *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1575,8 +1591,9 @@ func (x *RetryResponse) GetTask() *Task {
 }
 
 type WatchRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// The version that the caller has seen: the stream begins with a later one. Absent: it begins with the task as it is.
 	Version       int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -34,6 +34,7 @@ func TestOpenAPIDescribesEachMessage(t *testing.T) {
 	seen := 0
 	for _, file := range []protoreflect.FileDescriptor{
 		duetimev1.File_duetime_v1_task_proto, duetimev1.File_duetime_v1_recurrence_proto, duetimev1.File_duetime_v1_operation_proto,
+		duetimev1.File_duetime_v1_owner_proto,
 	} {
 		for i := range file.Messages().Len() {
 			m := file.Messages().Get(i)
@@ -45,6 +46,7 @@ func TestOpenAPIDescribesEachMessage(t *testing.T) {
 					t.Errorf("%s refuses %s: %v", openAPI, text, err)
 				}
 				text = bytes.Replace(text, []byte("{"), []byte(`{"nosuch":"7",`), 1)
+				text = bytes.Replace(text, []byte(",}"), []byte("}"), 1) // a message without fields
 				if schemas.check(t, string(m.FullName()), text) == nil {
 					t.Errorf("%s has %s accept the field nosuch", openAPI, m.FullName())
 				}
@@ -61,12 +63,15 @@ func TestOpenAPIRefusesWhatTheServerRefuses(t *testing.T) {
 	schemas := readOpenAPI(t)
 	for message, bodies := range map[string][]string{
 		"duetime.v1.ScheduleRequest": {
+			`{}`,
+			`{"task": {"kind": "mail", "dueIn": "1s"}}`,
 			`{"task": {"kind": "mail", "owner": "ann"}}`,
 			`{"task": {"kind": "mail", "owner": "ann", "dueIn": "1s", "dueAt": "2026-11-27T10:10:00Z"}}`,
 			`{"task": {"kind": "mail", "owner": "ann", "dueIn": "PT1S"}}`,
 			`{"task": {"kind": "mail", "ownr": "ann", "dueIn": "1s"}}`,
 		},
-		"duetime.v1.RescheduleRequest": {`{"taskId": "7"}`},
+		"duetime.v1.RescheduleRequest": {`{"taskId": "7"}`, `{"dueIn": "1s"}`},
+		"Error":                        {`{}`, `{"code": "broken", "message": "it is"}`, `{"code": "internal", "message": "it is", "details": [{}]}`},
 	} {
 		for _, body := range bodies {
 			if schemas.check(t, message, []byte(body)) == nil {
@@ -107,6 +112,7 @@ func TestOpenAPIRequiresNoHeader(t *testing.T) {
 var (
 	exampleCall   = regexp.MustCompile(`(?s)/duetime\.v1\.\w+/(\w+) -d '(.+?)'`)
 	exampleAnswer = regexp.MustCompile("(?s)```json\n(\\{\"task\":.+?)```")
+	exampleError  = regexp.MustCompile("(?s)```json\n(\\{\"code\":.+?)```")
 )
 
 // The calls in the pages, and the answer that API.md shows, are legal by the OpenAPI file.
@@ -115,7 +121,7 @@ func TestOpenAPIDescribesTheExamplesInDocs(t *testing.T) {
 	schemas := readOpenAPI(t)
 	pages, err := filepath.Glob("docs/*.md")
 	pipelinetest.Must(t, err)
-	calls, answers := map[string]int{}, 0
+	calls, answers, failures := map[string]int{}, 0, 0
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		pipelinetest.Must(t, err)
@@ -131,9 +137,15 @@ func TestOpenAPIDescribesTheExamplesInDocs(t *testing.T) {
 				t.Errorf("%s: %s refuses %s: %v", page, openAPI, answer[1], err)
 			}
 		}
+		for _, failure := range exampleError.FindAllSubmatch(text, -1) {
+			failures++
+			if err := schemas.check(t, "Error", failure[1]); err != nil {
+				t.Errorf("%s: %s refuses %s: %v", page, openAPI, failure[1], err)
+			}
+		}
 	}
-	if calls["docs/API.md"] == 0 || calls["docs/PUSH.md"] == 0 || answers == 0 {
-		t.Errorf("found the calls %v and %d answers in the docs", calls, answers)
+	if calls["docs/API.md"] == 0 || calls["docs/PUSH.md"] == 0 || answers == 0 || failures == 0 {
+		t.Errorf("found the calls %v, %d answers and %d errors in the docs", calls, answers, failures)
 	}
 }
 
