@@ -136,12 +136,14 @@ func (a *access) guarded(h http.Handler, origins []string) (http.Handler, error)
 	h = shared(h, origins)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !loopback.Sent(r) {
-			http.Error(w, "an API without tokens answers this machine only, by a name of loopback", http.StatusForbidden)
+			refuse(w, r, http.StatusForbidden, connect.NewError(connect.CodePermissionDenied, errElsewhere))
 			return
 		}
 		h.ServeHTTP(w, r)
 	}), nil
 }
+
+var errElsewhere = errors.New("an API without tokens answers this machine only, by a name of loopback")
 
 type callerKey struct{}
 

@@ -78,7 +78,10 @@ func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) 
 	mux.Handle(duetimev1connect.NewOwnerServiceHandler(owners{s}, options))
 	health := grpchealth.NewStaticChecker(services()...)
 	handleStandard(mux, health, options)
-	handler, err := access.guarded(newMetrics(cfg.Metrics, s.watches).counted(patient(mux)), cfg.Origins)
+	if err := handlePage(mux); err != nil {
+		return nil, err
+	}
+	handler, err := access.guarded(newMetrics(cfg.Metrics, s.watches).counted(patient(explained(mux))), cfg.Origins)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"connectrpc.com/connect"
 	rpccors "connectrpc.com/cors"
 	"github.com/rs/cors"
 )
@@ -37,5 +39,10 @@ func sameSite(h http.Handler, trusted []string) (http.Handler, error) {
 			return nil, fmt.Errorf("origins: %w", err)
 		}
 	}
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, http.StatusForbidden, connect.NewError(connect.CodePermissionDenied, errOrigin))
+	}))
 	return protection.Handler(h), nil
 }
+
+var errOrigin = errors.New("api.origins does not name the web site whose script calls")
