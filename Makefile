@@ -107,6 +107,10 @@ proto-check: $(BUF) ## Check proto/duetime/v1: its form, that it breaks no clien
 proto-release: $(BUF) ## Keep proto/duetime/v1 as what later versions must not break; run it with each release.
 	$(BUF) build --exclude-source-info -o $(RELEASED_PROTO)
 
+.PHONY: buf
+buf: $(BUF) ## Install buf, and print where it is.
+	@echo $(BUF)
+
 $(BUF):
 	GOBIN=$(CURDIR)/$(@D) go install github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
 
