@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -102,4 +103,31 @@ func TestAPI(t *testing.T) {
 	wantHas(t, "what the browser says to another site", refused.Refused, "Failed to fetch")
 	p.forgive(api)
 	want(t, "calls of both sites", process.Metric(t, `duetime_api_requests_total{code="ok",method="Schedule"}`), 1)
+}
+
+// The API's own page makes a curl of a call, and makes the call with the token that somebody types.
+func TestAPIPage(t *testing.T) {
+	t.Parallel()
+	process := pipelinetest.SharedDeployment(t).Ready(t, "api", "DUETIME_API__TOKENS=- {name: page, role: read, token: "+pageToken+"}")
+	p := openTab(t, openBrowser(t), process.URL(t, "api"))
+	p.open("/docs")
+	p.says("#List .curl", "curl "+process.URL(t, "api")+"/duetime.v1.TaskService/List \\")
+	p.click("#List button:not([type])")
+	p.says("#List output", "401")
+	p.forgive("401")
+	p.fill("#token", pageToken)
+	p.says("#List .curl", "-H 'Authorization: Bearer TOKEN'")
+	p.click("#List button:not([type])")
+	p.says("#List output", "200")
+	p.fill("#List textarea", `{"owner": "d'Artagnan", "limit": "many"}`)
+	p.says("#List .curl", `-d '{"owner": "d'\\''Artagnan", "limit": "many"}'`)
+	p.click("#List button:not([type])")
+	p.says("#List output", "limit must be a whole number")
+	p.forgive("400")
+	p.click("#Schedule summary")
+	p.says("#Schedule table", "task.owner required")
+	for _, width := range []int64{1280, 390} {
+		p.do(chromedp.EmulateViewport(width, 800))
+		p.wantAccessible("docs", width)
+	}
 }

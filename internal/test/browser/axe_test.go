@@ -51,19 +51,23 @@ func TestAccessible(t *testing.T) {
 					if at == "nowhere" {
 						page.forgive("404")
 					}
-					wide := eval[int64](page, "document.documentElement.scrollWidth")
-					if wide > width {
-						t.Errorf("%s: the page is %d px wide", name, wide)
-					}
-					eval[int](page, axe+";0")
-					for _, v := range eval[[]violation](page, `axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)`) {
-						if v.Impact != "serious" && v.Impact != "critical" {
-							continue
-						}
-						t.Errorf("%s: %s (%s): %s: %s", name, v.ID, v.Impact, v.Help, v.Nodes[0].HTML+" "+v.Nodes[0].FailureSummary)
-					}
+					page.wantAccessible(name, width)
 				}
 			}
+		}
+	}
+}
+
+// wantAccessible wants no serious fault by axe in what the tab shows, and nothing that is wider than the tab.
+func (p *tab) wantAccessible(name string, width int64) {
+	p.t.Helper()
+	if wide := eval[int64](p, "document.documentElement.scrollWidth"); wide > width {
+		p.t.Errorf("%s: the page is %d px wide", name, wide)
+	}
+	eval[int](p, axe+";0")
+	for _, v := range eval[[]violation](p, `axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)`) {
+		if v.Impact == "serious" || v.Impact == "critical" {
+			p.t.Errorf("%s: %s (%s): %s: %s", name, v.ID, v.Impact, v.Help, v.Nodes[0].HTML+" "+v.Nodes[0].FailureSummary)
 		}
 	}
 }
