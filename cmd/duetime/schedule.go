@@ -35,7 +35,7 @@ func (t *tool) scheduleList() *cobra.Command {
 				return err
 			}
 			if state != "" {
-				s, err := task.ParseRecurrenceState(state)
+				s, err := recurrenceState(state)
 				if err != nil {
 					return fmt.Errorf("--state: %w", err)
 				}
@@ -270,4 +270,16 @@ func (t *tool) writeRecurrenceLife(life console.RecurrenceLife) error {
 	}
 	_, _ = fmt.Fprintln(t.out)
 	return t.writeHistory(life.History)
+}
+
+// recurrenceState reads the name of a state.
+func recurrenceState(name string) (task.RecurrenceState, error) {
+	var names []string
+	for s := task.RecurrenceActive; s <= task.RecurrenceOver; s++ {
+		if s.String() == name {
+			return s, nil
+		}
+		names = append(names, s.String())
+	}
+	return 0, &task.FieldError{Field: "state", Problem: "must be " + strings.Join(names, ", ")}
 }

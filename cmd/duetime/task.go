@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -196,8 +197,9 @@ func (t *tool) writeTask(row console.Task) error {
 	line("kind", row.Kind)
 	line("owner", row.Owner)
 	line("subject", row.Subject)
-	line("labels", task.LabelsText(row.Labels))
+	line("labels", protocol.LabelsText(row.Labels))
 	line("order key", row.OrderKey)
+	line("group", row.Group)
 	line("queue", row.Queue)
 	line("shard", strconv.Itoa(row.Shard))
 	line("state", row.State.String())

@@ -23,7 +23,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_processes TO duetime
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_tasks TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_orders TO duetime_daemon@'%';
-GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_labels TO duetime_daemon@'%';
+GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_labels TO duetime_daemon@'%';
+GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_groups TO duetime_daemon@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_group_parts TO duetime_daemon@'%';
 GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_recurrences TO duetime_daemon@'%';
 GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_operations TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
@@ -42,6 +44,8 @@ GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_worker@'%'
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_orders TO duetime_worker@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_worker@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_groups TO duetime_worker@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_group_parts TO duetime_worker@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_pending TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_worker@'%';
@@ -57,6 +61,8 @@ GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_orders TO duetime_game@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_game@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_groups TO duetime_game@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_group_parts TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_pending TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_game@'%';
@@ -72,6 +78,8 @@ GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_orders TO duetime_api@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_api@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_groups TO duetime_api@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_group_parts TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_api@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_api@'%';
@@ -79,7 +87,8 @@ GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_api@'%';
 GRANT INSERT ON `${SCHEMA}`.duetime_history TO duetime_api@'%';
 
 -- operator: the tool duetime, but for migrate. It looks at everything, asks the processes for things, and changes tasks. It
--- inserts those that a recurrence makes: a task that is cancelled, or a recurrence that is resumed, makes the next one.
+-- inserts those that a recurrence makes, and followers of groups: a task that is cancelled, or a recurrence that is resumed, makes the
+-- next one.
 GRANT SELECT, UPDATE (shards, shards_ever, shards_from, generation, paused, moved, to_move)
   ON `${SCHEMA}`.duetime_layout TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_operator@'%';
@@ -88,7 +97,9 @@ GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_operator@'
 GRANT SELECT ON `${SCHEMA}`.duetime_epochs TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_orders TO duetime_operator@'%';
-GRANT SELECT ON `${SCHEMA}`.duetime_labels TO duetime_operator@'%';
+GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_operator@'%';
+GRANT SELECT, UPDATE ON `${SCHEMA}`.duetime_groups TO duetime_operator@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_group_parts TO duetime_operator@'%';
 GRANT SELECT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_operator@'%';

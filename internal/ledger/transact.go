@@ -39,7 +39,13 @@ func Transact(ctx context.Context, store Transactions, hooks *Hooks, fn func(beg
 	if err := tx.Err(); err != nil {
 		return tx, fmt.Errorf("commit: %w", err)
 	}
+	if err := tx.CountGroups(ctx); err != nil {
+		return tx, err
+	}
 	if err := hooks.before(ctx, tx); err != nil {
+		return tx, err
+	}
+	if err := tx.CountGroups(ctx); err != nil { // of what InChange has done
 		return tx, err
 	}
 	if err := ctx.Err(); err != nil {

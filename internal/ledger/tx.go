@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/group"
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/internal/transition"
@@ -17,6 +18,7 @@ import (
 // Rows are what a transaction's changes need of the store. q is the transaction.
 type Rows interface {
 	recurrence.Store
+	group.Store
 	// Now reads the database's clock.
 	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
 	// Get reads rows without locking.
@@ -34,7 +36,8 @@ type Tx struct {
 	actor string
 	now   time.Time
 	list  []entry
-	err   error // the first failure in the list
+	groups
+	err error // the first failure in the list
 
 	changedRecurrences bool
 	busy               bool // its connection may be
@@ -46,9 +49,11 @@ type entry struct {
 	changes  []transition.Change // of one write
 	events   []protocol.Event    // about them, or about something else
 	ticks    []recurrence.Tick
-	then     func() // follows the commit
-	recorded bool   // the transaction itself has written the lines about all entries before
-	failure  error  // after which the transaction must not commit
+	then     func()      // follows the commit
+	recorded bool        // the transaction itself has written the lines about all entries before
+	failure  error       // after which the transaction must not commit
+	members  []task.Task // new ones of groups
+	seals    string      // a group
 }
 
 // NewTx makes the list of a transaction that its caller ends. The actor is that of the lines.
@@ -116,7 +121,7 @@ func (t *Tx) Save(ctx context.Context, changes []transition.Change, lines []prot
 		return t.Fail(err)
 	}
 	t.list = append(t.list, entry{changes: changes, events: lines})
-	return nil
+	return t.countAtOnce(ctx)
 }
 
 // Advance makes the next tasks of recurrences. The tasks' own rows must be locked.
@@ -178,6 +183,7 @@ func (t *Tx) Mark() int { return len(t.list) }
 // one statement since.
 func (t *Tx) Rewind(mark int) {
 	t.list, t.err = t.list[:mark], nil
+	t.counted = min(t.counted, mark)
 	for _, e := range t.list {
 		if e.failure != nil {
 			t.err = e.failure

@@ -1,8 +1,12 @@
 package protocol
 
 import (
+	"errors"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/duetime/duetime/internal/rowform"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -26,6 +30,37 @@ func CheckLabels(labels map[string]string) error {
 		return nil
 	}
 	return task.Filter{Labels: labels}.Check()
+}
+
+// GroupLabel is the label that each member of a group has: its value is the group's name.
+const GroupLabel = rowform.GroupLabel
+
+// LabelRow is one label of a task; a row of duetime_labels.
+type LabelRow struct {
+	Task        task.ID
+	Name, Value string
+}
+
+// LabelRows returns the rows of the labels that the spec's task will have, by their names.
+func LabelRows(s task.Spec) (rows []LabelRow) {
+	labels := s.Labels()
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		rows = append(rows, LabelRow{s.ID(), name, labels[name]})
+	}
+	return rows
+}
+
+// LabelsText writes labels as name=value, by name.
+func LabelsText(labels map[string]string) string {
+	return strings.TrimPrefix(task.Filter{Labels: labels}.String(), "label ")
+}
+
+// CheckGroup returns the FieldError of a name that no group can have: it is the value of a label.
+func CheckGroup(name string) error {
+	if wrong, is := errors.AsType[*task.FieldError](CheckLabel(GroupLabel, name)); is {
+		return &task.FieldError{Field: "group", Problem: wrong.Problem}
+	}
+	return nil
 }
 
 // CheckBlanks returns a FieldError for a text with a blank at an end. No text of a task has one, and MySQL's comparison would

@@ -31,6 +31,8 @@ const (
 	EventRecovered = "recovered"
 	EventBlocked   = "blocked"   // an owner's tasks were cancelled, and no others are made
 	EventUnblocked = "unblocked" // tasks may be made for the owner again
+	EventMended    = "mended"    // of a group: members had ended without being counted
+	EventFollows   = "follows"   // of a follower: the last member of its group has ended
 )
 
 // Event is one line of the history that people read: what became of a task beyond a plain firing, or what an operator

@@ -12,18 +12,19 @@ import (
 )
 
 type metrics struct {
-	repairs     *prometheus.CounterVec
-	purged      prometheus.Counter
-	purgeBehind prometheus.Gauge
-	drift       *prometheus.CounterVec
-	rehomed     prometheus.Counter
-	toRehome    prometheus.Gauge
-	mended      prometheus.Counter
-	ticks       *recurrence.Metrics
-	operated    *prometheus.CounterVec
-	operations  prometheus.Gauge
-	kinds       sync.Map     // names of kinds that are labels of drift
-	named       atomic.Int64 // kinds that asked for a label
+	repairs      *prometheus.CounterVec
+	purged       prometheus.Counter
+	purgeBehind  prometheus.Gauge
+	drift        *prometheus.CounterVec
+	rehomed      prometheus.Counter
+	toRehome     prometheus.Gauge
+	mended       prometheus.Counter
+	groupsMended prometheus.Counter
+	ticks        *recurrence.Metrics
+	operated     *prometheus.CounterVec
+	operations   prometheus.Gauge
+	kinds        sync.Map     // names of kinds that are labels of drift
+	named        atomic.Int64 // kinds that asked for a label
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -51,6 +52,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		mended: f.NewCounter(prometheus.CounterOpts{
 			Name: "duetime_recurrences_mended_total",
 			Help: "Recurrences whose task had ended, or vanished, without a next one: ended by SQL of another program, or restored in part.",
+		}),
+		groupsMended: f.NewCounter(prometheus.CounterOpts{
+			Name: "duetime_group_members_mended_total",
+			Help: "Members of groups that had ended, or were retried, without being counted: by SQL of another program, or by an older release.",
 		}),
 		ticks: recurrence.NewMetrics(reg, recurrence.TicksTotal),
 		operated: f.NewCounterVec(prometheus.CounterOpts{

@@ -46,7 +46,9 @@ func (r *Reconciler) chores() []pass {
 		{name: "recurrences", interval: r.cfg.Interval, sleep: byTime, run: chore((&recurrences{r: r}).pass)},
 		// cancels the tasks, and stops the recurrences, that a transaction has left of an owner blocked within the last hour
 		{name: "blocked", interval: time.Minute, sleep: byTime, run: chore((&blocked{r: r}).pass)},
-		// deletes finished rows past their retention, and history, recurrences and operations of the same age
+		// counts members of groups that ended elsewhere
+		{name: "groups", interval: groupsInterval, sleep: byTime, run: chore((&groups{r: r}).pass)},
+		// deletes finished rows past their retention, and history, recurrences, operations and groups of the same age
 		{name: "purge", interval: min(time.Minute, r.cfg.Retention), sleep: byTime, run: chore((&purge{r: r}).pass)},
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 const purgeBatch = 500 // rows deleted by one statement, which locks them
 
-// purge deletes finished rows past their retention, and lines of the history, recurrences and operations of the same age.
+// purge deletes finished rows past their retention, and lines of the history, recurrences, operations and groups of the same age.
 type purge struct {
 	r      *Reconciler
 	purged time.Time // finished rows that changed before this moment are gone, as far as this term knows; zero before the first pass
@@ -23,7 +23,7 @@ func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
 	more, err := p.tasks(ctx, before)
 	errs := []error{err}
 	for _, purge := range []func(ctx context.Context, before time.Time, limit int) (int, error){
-		p.r.store.PurgeHistory, p.r.store.PurgeRecurrences, p.r.store.PurgeOperations,
+		p.r.store.PurgeHistory, p.r.store.PurgeRecurrences, p.r.store.PurgeOperations, p.r.store.PurgeGroups,
 	} {
 		n, err := purge(ctx, before, purgeBatch)
 		more, errs = more || n == purgeBatch, append(errs, err)

@@ -8,9 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/duetime/duetime/internal/group"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/protocol"
@@ -61,6 +63,12 @@ type Store interface {
 	DueRecurrences(ctx context.Context, before time.Time, after protocol.Cursor, limit int) ([]task.Recurrence, error)
 	// PurgeRecurrences is PurgeHistory for recurrences that were stopped.
 	PurgeRecurrences(ctx context.Context, before time.Time, limit int) (int, error)
+	// PurgeGroups is PurgeHistory for groups that have ended, and of whose members no row is left.
+	PurgeGroups(ctx context.Context, before time.Time, limit int) (int, error)
+	// Unchecked reads, by name, open groups after this one that have not changed since a moment, and were not checked since another one.
+	Unchecked(ctx context.Context, changed, checked time.Time, after string, limit int) ([]string, error)
+	// CountMembers counts the rows of a group's members by their states.
+	CountMembers(ctx context.Context, q sqlx.QueryerContext, name string) (group.Part, error)
 	// LeftOfBlocked reads, by name, the owners after this one that were blocked at the moment or later, and have tasks or recurrences.
 	LeftOfBlocked(ctx context.Context, since time.Time, after string, limit int) ([]string, error)
 	schedule.Rows
@@ -179,21 +187,21 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 	defer r.metrics.toRehome.Set(0)
 	defer r.metrics.operations.Set(0)
 	defer r.metrics.purgeBehind.Set(0)
-	group, ctx := errgroup.WithContext(ctx)
+	running, ctx := errgroup.WithContext(ctx)
 	for _, p := range r.passes() {
-		group.Go(func() error { return r.repeat(ctx, p, epoch, term) })
+		running.Go(func() error { return r.repeat(ctx, p, epoch, term) })
 	}
 	if r.index == nil {
-		return group.Wait()
+		return running.Wait()
 	}
-	group.Go(func() error {
+	running.Go(func() error {
 		err := r.stream.Compensations(ctx, r.compensate)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the term ended
 		}
 		return err
 	})
-	return group.Wait()
+	return running.Wait()
 }
 
 // rebuilding reports whether a rebuild is under way.

@@ -16,10 +16,11 @@ import (
 
 // created_at comes first in an autocommit INSERT, because the other times are computed from it. It is the statement's
 // moment, which comes back as LAST_INSERT_ID. The due time is a fixed moment, or a number of milliseconds after
-// created_at, but never before created_at. The keys' columns have their defaults: tasks with a key are not inserted here.
+// created_at, but never before created_at. The columns of keys and of
+// the group have their defaults: tasks with one are not inserted here.
 var (
 	computedTimes  = []string{"created_at", "updated_at", "due_at", "run_at"}
-	autocommitRow  = having(inserted, append(computedTimes, "dedup_key", "order_key")...)
+	autocommitRow  = having(inserted, append(computedTimes, "dedup_key", "order_key", "group_name")...)
 	autocommitInto = "INSERT INTO duetime_tasks (" + strings.Join(computedTimes, ", ") + ", " + names(autocommitRow) + ") VALUES "
 	dueAtMarks     = autocommitMarks("created_at", "?")
 	dueInMarks     = autocommitMarks("created_at", "created_at + ?")

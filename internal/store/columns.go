@@ -35,6 +35,7 @@ var columns = []column[task.Task]{
 	text("last_error", func(t *task.Task) *string { return &t.LastError }, changed),
 	text("traceparent", func(t *task.Task) *string { return &t.Traceparent }, inserted|changed),
 	nullable("order_key", func(t *task.Task) *string { return &t.OrderKey }, inserted|indexed),
+	nullable("group_name", func(t *task.Task) *string { return &t.Group }, inserted),
 	moment("created_at", func(t *task.Task) *time.Time { return &t.CreatedAt }, inserted),
 	moment("updated_at", func(t *task.Task) *time.Time { return &t.UpdatedAt }, inserted|changed|indexed),
 	ending("finished_at", func(t *task.Task) *time.Time { return &t.FinishedAt }, inserted|changed),

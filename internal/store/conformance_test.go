@@ -75,6 +75,8 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"operation for recurrences":        operationForRecurrences,
 	"operation that is bounded":        operationBounded,
 	"limits":                           limits,
+	"groups":                           groupsReadBack,
+	"members of groups":                groupMembers,
 	"labels":                           labelsReadBack,
 	"list by labels":                   listByLabels,
 	"purge of labels":                  purgeLabels,

@@ -44,6 +44,8 @@
 //   - duetime_processes (00014): a running process, by the process itself. processes.go
 //   - duetime_pending (00015): a view of pending tasks, for the queries of services. This package does not read it.
 //   - duetime_orders (00016): a pending task that has an order key, by whoever writes the task. orders.go
+//   - duetime_groups (00017): a group. Services make it, and who ends its last member ends it. groups.go
+//   - duetime_group_parts (00017): a part of a group's counts, by whoever ends members. groups.go
 //   - duetime_migrations: an applied migration. The migration library makes the table, and migrate.go runs it.
 //
 // The other files: store.go and open.go make a handle, session.go sets up its sessions. conn.go guards a connection, with

@@ -9,15 +9,16 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // A label is a row of its own, so that tasks without labels cost no statement and no column. Its primary key finds the tasks
 // of a label; duetime_labels_task finds the labels of a task.
 
-// InsertLabels writes labels of new tasks, up to task.MaxPerCall times task.MaxLabels, in one statement. A label that the
+// InsertLabels writes labels of new tasks, in one statement. A label that the
 // task has already stays.
-func (s *Store) InsertLabels(ctx context.Context, q sqlx.ExtContext, labels []task.LabelRow) error {
+func (s *Store) InsertLabels(ctx context.Context, q sqlx.ExtContext, labels []protocol.LabelRow) error {
 	args := make([]any, 0, 3*len(labels))
 	for _, l := range labels {
 		args = append(args, l.Name, l.Value, l.Task[:])

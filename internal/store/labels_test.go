@@ -22,10 +22,10 @@ import (
 // label gives rows labels, name=value each.
 func label(t *testing.T, s *store.Store, row task.Task, texts ...string) {
 	t.Helper()
-	var rows []task.LabelRow
+	var rows []protocol.LabelRow
 	for _, text := range texts {
 		name, value, _ := strings.Cut(text, "=")
-		rows = append(rows, task.LabelRow{Task: row.ID, Name: name, Value: value})
+		rows = append(rows, protocol.LabelRow{Task: row.ID, Name: name, Value: value})
 	}
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.InsertLabels(ctx, tx, rows)) })
 }
@@ -41,9 +41,9 @@ func labelsReadBack(t *testing.T, s *store.Store) {
 	if d := cmp.Diff(want, value[map[task.ID]map[string]string](t)(s.Labels(t.Context(), ids(rows)))); d != "" {
 		t.Errorf("labels (-want +got):\n%s", d)
 	}
-	var all []task.LabelRow
-	for i := range task.MaxPerCall * task.MaxLabels {
-		all = append(all, task.LabelRow{Task: rows[2].ID, Name: "n", Value: fmt.Sprint(i)})
+	var all []protocol.LabelRow
+	for i := range 8 * task.MaxPerCall {
+		all = append(all, protocol.LabelRow{Task: rows[2].ID, Name: "n", Value: fmt.Sprint(i)})
 	}
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.InsertLabels(ctx, tx, all)) })
 	if n := count(t, s, "SELECT COUNT(*) FROM duetime_labels WHERE name = 'n'"); n != len(all) {
@@ -170,11 +170,11 @@ func TestLabelPlans(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
 	rows := filled(t, s, 3000)
-	var labels []task.LabelRow
+	var labels []protocol.LabelRow
 	for i, row := range rows {
 		labels = append(labels,
-			task.LabelRow{Task: row.ID, Name: "city", Value: fmt.Sprint(i % 100)},
-			task.LabelRow{Task: row.ID, Name: "tier", Value: "gold"})
+			protocol.LabelRow{Task: row.ID, Name: "city", Value: fmt.Sprint(i % 100)},
+			protocol.LabelRow{Task: row.ID, Name: "tier", Value: "gold"})
 	}
 	steps := func(text string, args []any) (out []string) {
 		var plans []plan
@@ -184,7 +184,7 @@ func TestLabelPlans(t *testing.T) {
 		}
 		return out
 	}
-	for _, part := range [][]task.LabelRow{labels[:8], labels[8:]} { // a scan of 8 labels would be cheap, but waits for locks
+	for _, part := range [][]protocol.LabelRow{labels[:8], labels[8:]} { // a scan of 8 labels would be cheap, but waits for locks
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.InsertLabels(ctx, tx, part)) })
 		must(t, exec(s.DB(), "ANALYZE TABLE duetime_labels"))
 		want := []string{"range PRIMARY", "ref duetime_labels_task"}

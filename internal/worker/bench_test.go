@@ -2,7 +2,10 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +52,46 @@ func BenchmarkSettle(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(100*b.N)/b.Elapsed().Seconds(), "tasks/s")
+		})
+	}
+}
+
+// BenchmarkGroup is 5,000 tasks that are due at one moment, settled by four workers side by side: plain ones, and members of a group.
+func BenchmarkGroup(b *testing.B) {
+	const n, workers = 5000, 4
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	for name, due := range map[string]func(w *world, run int) []task.Task{
+		"plain": func(w *world, _ int) []task.Task {
+			var all []task.Task
+			for range n / task.MaxPerCall {
+				all = append(all, w.due(meal, task.MaxPerCall)...)
+			}
+			return all
+		},
+		"members": func(w *world, run int) []task.Task {
+			all, _ := w.group(fmt.Sprint("g", run), n)
+			return all
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			w := newWorld(b)
+			runs := 0
+			for b.Loop() {
+				b.StopTimer()
+				tasks := due(w, runs)
+				runs++
+				var busy sync.WaitGroup
+				b.StartTimer()
+				for part := range slices.Chunk(tasks, n/workers) {
+					wk, err := engine.New(patient(engine.Config{Late: -1}), mux, w.store, w.log, w.index, w.log)
+					pipelinetest.Must(b, err)
+					busy.Go(func() { w.pass(wk, part...) })
+				}
+				busy.Wait()
+			}
+			want(b, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), n*runs)
+			b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "tasks/s")
 		})
 	}
 }

@@ -24,6 +24,7 @@ type Task struct {
 	Subject     string            `json:"subject"`
 	Labels      map[string]string `json:"labels,omitempty"`    // Console.Task alone reads them
 	OrderKey    string            `json:"order_key,omitempty"` // as given, or the owner and the subject; empty for a task without order
+	Group       string            `json:"group,omitempty"`     // whose follower waits for the task's end
 	Queue       string            `json:"queue"`
 	Shard       int               `json:"shard"`
 	State       task.State        `json:"state"`
@@ -44,7 +45,8 @@ type Task struct {
 // TaskOf returns the task of a row, without labels.
 func TaskOf(row task.Task) Task {
 	t := Task{
-		ID: row.ID, Kind: row.Kind, Owner: row.Owner, Subject: row.Subject, OrderKey: transition.OrderText(row), Queue: row.Queue, Shard: row.Shard,
+		ID: row.ID, Kind: row.Kind, Owner: row.Owner, Subject: row.Subject, OrderKey: transition.OrderText(row), Group: row.Group,
+		Queue: row.Queue, Shard: row.Shard,
 		State: row.State, DueAtMs: row.DueAt.UnixMilli(), RunAtMs: row.RunAt.UnixMilli(), Version: row.Version,
 		Attempt: row.Attempt, MaxAttempts: row.MaxAttempts, LastError: row.LastError,
 		CreatedAtMs: row.CreatedAt.UnixMilli(), UpdatedAtMs: row.UpdatedAt.UnixMilli(),

@@ -74,7 +74,7 @@ func Queue(queue string) Want {
 // Label wants the task to have this label, among others.
 func Label(name, value string) Want {
 	return Want{text: fmt.Sprintf("label %s=%s", name, value), unmet: func(row row, _ time.Time) string {
-		return unless(row.labels[name] == value, fmt.Sprintf("has labels %q", task.LabelsText(row.labels)))
+		return unless(row.labels[name] == value, fmt.Sprintf("has labels %q", protocol.LabelsText(row.labels)))
 	}}
 }
 

@@ -47,7 +47,7 @@ func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error
 	if err != nil {
 		return task.Task{}, err
 	}
-	if c.cfg.InChange == nil && spec.Mode() == rowform.Unkeyed && len(spec.LabelRows()) == 0 && !spec.Kind().InOrder {
+	if c.cfg.InChange == nil && spec.Mode() == rowform.Unkeyed && len(spec.Labels()) == 0 && !spec.Kind().InOrder {
 		if made, done, err := c.autocommitInsert(ctx, spec); done {
 			return made, err
 		}
@@ -165,7 +165,7 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 				continue
 			}
 			delete(free, a.id)
-			if outs[i] = a.apply(row, now); endsTick(row, outs[i]) {
+			if outs[i] = a.apply(row, now); endsMore(row, outs[i]) {
 				outs[i] = answer{}
 			} else if outs[i].err == nil {
 				changes = append(changes, transition.Change{Before: row, After: outs[i].task})
@@ -179,11 +179,11 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 	return outs, nil
 }
 
-// endsTick reports whether a change ends a task of a recurrence: the caller's own transaction then makes the next one, which may
-// wait for the recurrence.
-func endsTick(row task.Task, out answer) bool {
+// endsMore reports whether a change ends a task of a recurrence, or a member of a group: the caller's own transaction then makes the
+// next task, or counts the member, which may wait for the recurrence or the group.
+func endsMore(row task.Task, out answer) bool {
 	_, _, recurs := row.Tick()
-	return recurs && out.err == nil && out.task.State != task.Pending
+	return (recurs || row.Group != "") && out.err == nil && out.task.State != task.Pending
 }
 
 // changeRow reads the row and writes it where it is still the same, a statement each.
@@ -196,7 +196,7 @@ func (c *Client) changeRow(ctx context.Context, asked change) (answer, error) {
 	if out.err != nil {
 		return out, nil //nolint:nilerr // it is the caller's own
 	}
-	if endsTick(row, out) {
+	if endsMore(row, out) {
 		return answer{}, nil
 	}
 	err = c.ledger.WriteOne(ctx, c.cfg.Actor, transition.Change{Before: row, After: out.task})

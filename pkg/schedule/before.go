@@ -49,5 +49,5 @@ func (f SpecFunc) one(ctx context.Context, spec task.Spec) (task.Spec, error) {
 func (t *Tx) schedulePrepared(ctx context.Context, specs []task.Spec) (rows []task.Task, err error) {
 	ctx, specs, end := startSpan(ctx, t.tracer, specs)
 	defer func() { end(err) }()
-	return t.scheduleMany(ctx, specs)
+	return t.scheduleMany(ctx, specs, "")
 }

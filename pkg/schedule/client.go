@@ -28,6 +28,7 @@ type Store interface {
 	ownerPages   // list_page.go
 	previews     // bulk.go
 	blockedPages // block.go
+	groupReader  // tx_group.go
 }
 
 // Index is what a client needs of the wake-up index.

@@ -59,6 +59,7 @@ func (c *Client) Join(tx Joinable) *Joined {
 		j.raw = own
 	}
 	j.guard = j.checkOpen
+	j.ledger.CountAtOnce()
 	return j
 }
 

@@ -23,7 +23,7 @@ func (w *world) labels(t testing.TB, tasks ...task.Task) (all []string) {
 	found, err := w.store.Labels(t.Context(), ids)
 	pipelinetest.Must(t, err)
 	for _, id := range ids {
-		all = append(all, task.LabelsText(found[id]))
+		all = append(all, protocol.LabelsText(found[id]))
 	}
 	return all
 }
@@ -117,7 +117,7 @@ type countingStore struct {
 	err   error
 }
 
-func (s *countingStore) InsertLabels(ctx context.Context, q sqlx.ExtContext, labels []task.LabelRow) error {
+func (s *countingStore) InsertLabels(ctx context.Context, q sqlx.ExtContext, labels []protocol.LabelRow) error {
 	s.calls++
 	if s.err != nil {
 		return s.err

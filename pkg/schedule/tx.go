@@ -26,6 +26,7 @@ type Rows interface {
 	operations  // bulk.go
 	labeler     // tx_labels.go
 	blocks      // block.go
+	groups      // tx_group.go
 }
 
 // Tx is one try of a transaction: the service's own statements, and the changes of tasks that commit or vanish with

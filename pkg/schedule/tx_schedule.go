@@ -41,7 +41,8 @@ func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	return t.schedulePrepared(ctx, specs)
 }
 
-func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
+// scheduleMany makes the tasks members of a group, if it has a name.
+func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec, group string) ([]task.Task, error) {
 	if err := checkCount(len(specs)); err != nil || len(specs) == 0 {
 		return nil, err
 	}
@@ -70,7 +71,7 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 		return nil, err
 	}
 	for i := range wanted {
-		wanted[i].CreatedAt, wanted[i].UpdatedAt = now, now
+		wanted[i].CreatedAt, wanted[i].UpdatedAt, wanted[i].Group = now, now, group
 	}
 	standing, err := t.rows.Insert(ctx, t.db, wanted)
 	if err != nil {
@@ -79,10 +80,16 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 		}
 		return nil, t.ledger.Fail(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
 	}
-	if err := t.insertLabels(ctx, specs, wanted, standing); err != nil {
+	made, err := t.insertLabels(ctx, specs, wanted, standing)
+	if err != nil {
 		return nil, err
 	}
 	t.ledger.Inserted(madeBy(specs, standing))
+	if group != "" {
+		if err := t.joinGroup(ctx, group, standing, made); err != nil {
+			return nil, err
+		}
+	}
 	return t.changeTaken(ctx, specs, wanted, standing, now)
 }
 

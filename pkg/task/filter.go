@@ -136,7 +136,7 @@ func (f Filter) String() string {
 		{"owner prefix", f.OwnerPrefix},
 		{"queue", f.Queue},
 		{"subject", f.Subject},
-		{"label", LabelsText(f.Labels)},
+		{"label", labelsText(f.Labels)},
 		{"due after", moment(f.DueAfter)},
 		{"due before", moment(f.DueBefore)},
 		{"died before", moment(f.DiedBefore)},

@@ -6,22 +6,20 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/duetime/duetime/internal/rowform"
 )
 
 // Limits of labels; beyond them a call is refused with a FieldError and changes nothing.
 const (
-	MaxLabels     = 8  // of one task
+	maxLabels     = 8  // of one task
 	maxLabelName  = 32 // characters
 	maxLabelValue = 64 // bytes
 )
 
 var labelPattern = regexp.MustCompile(`^[a-z][a-z0-9._-]*$`)
 
-// LabelRow is one label of a task; a row of duetime_labels.
-type LabelRow struct {
-	Task        ID
-	Name, Value string
-}
+type label struct{ name, value string }
 
 // Label gives the task a label, by which operators and the service find it: console.Filter.Labels, duetime task list --label. A
 // task has up to 8 labels, of different names. A name is a letter a-z and up to 31 characters of a-z 0-9 . _ -; a value is 1 to
@@ -32,7 +30,7 @@ type LabelRow struct {
 // nothing. Tasks of recurrences have none.
 func Label(name, value string) Option {
 	return func(spec *Spec) {
-		spec.labels = append(slices.Clip(spec.labels), LabelRow{Name: name, Value: value})
+		spec.labels = append(slices.Clip(spec.labels), label{name, value})
 	}
 }
 
@@ -47,8 +45,8 @@ func checkLabel(name, value string) error {
 
 // CheckLabels is CheckLabel for a filter's labels.
 func checkLabels(labels map[string]string) error {
-	if len(labels) > MaxLabels {
-		return &FieldError{"labels", fmt.Sprintf("must be at most %d, and are %d", MaxLabels, len(labels))}
+	if len(labels) > maxLabels {
+		return &FieldError{"labels", fmt.Sprintf("must be at most %d, and are %d", maxLabels, len(labels))}
 	}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		if err := checkLabel(name, labels[name]); err != nil {
@@ -58,8 +56,8 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// LabelsText writes labels as name=value, by name.
-func LabelsText(labels map[string]string) string {
+// labelsText writes labels as name=value, by name.
+func labelsText(labels map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		parts = append(parts, name+"="+labels[name])
@@ -74,36 +72,30 @@ func (s Spec) Labels() map[string]string {
 	}
 	labels := make(map[string]string, len(s.labels))
 	for _, l := range s.labels {
-		labels[l.Name] = l.Value
+		labels[l.name] = l.value
 	}
 	return labels
-}
-
-// LabelRows returns the rows of the task's labels, in the order in which they were given.
-func (s Spec) LabelRows() []LabelRow {
-	rows := slices.Clone(s.labels)
-	for i := range rows {
-		rows[i].Task = s.row.ID
-	}
-	return rows
 }
 
 func (s Spec) checkLabels() error {
 	if len(s.labels) == 0 {
 		return nil
 	}
-	if len(s.labels) > MaxLabels {
-		return &FieldError{"labels", fmt.Sprintf("must be at most %d, and are %d", MaxLabels, len(s.labels))}
+	if len(s.labels) > maxLabels {
+		return &FieldError{"labels", fmt.Sprintf("must be at most %d, and are %d", maxLabels, len(s.labels))}
 	}
 	names := make(map[string]bool, len(s.labels))
 	for _, l := range s.labels {
-		if err := checkLabel(l.Name, l.Value); err != nil {
+		if err := checkLabel(l.name, l.value); err != nil {
 			return err
 		}
-		if names[l.Name] {
-			return &FieldError{"label " + l.Name, "must be given once"}
+		if names[l.name] {
+			return &FieldError{"label " + l.name, "must be given once"}
 		}
-		names[l.Name] = true
+		if l.name == rowform.GroupLabel {
+			return &FieldError{"label " + l.name, "must not be given: members of a group have it"}
+		}
+		names[l.name] = true
 	}
 	return nil
 }

@@ -41,6 +41,7 @@ func TestLabelLimitsNameFieldAndLimit(t *testing.T) {
 		"no UTF-8":       {[]task.Option{task.Label("a", "\xff")}, "label a must be valid UTF-8"},
 		"blank":          {[]task.Option{task.Label("a", "v ")}, "label a must not begin or end with a blank"},
 		"control":        {[]task.Option{task.Label("a", "v\nw")}, "label a must not contain control characters"},
+		"a group's":      {[]task.Option{task.Label("duetime.group", "v")}, "label duetime.group must not be given: members of a group have it"},
 		"one name twice": {[]task.Option{task.Label("a", "v"), task.Label("a", "v")}, "label a must be given once"},
 	} {
 		_, err := task.NewKind[int]("k").New("ann", 1, task.In(time.Hour), c.opts...).Resolve(now)
@@ -55,8 +56,8 @@ func TestLabelLimitsNameFieldAndLimit(t *testing.T) {
 func TestLabelsOfSpecs(t *testing.T) {
 	t.Parallel()
 	kind := task.NewKind[int]("k")
-	if got := kind.New("ann", 1, task.In(0)); got.Labels() != nil || got.LabelRows() != nil {
-		t.Errorf("without labels: %v, %v", got.Labels(), got.LabelRows())
+	if got := kind.New("ann", 1, task.In(0)); got.Labels() != nil {
+		t.Errorf("without labels: %v", got.Labels())
 	}
 	base := kind.New("ann", 1, task.In(0), labels(3)...)
 	one, other := base.With(task.Label("x", "1")), base.With(task.Label("x", "2"))
@@ -65,9 +66,6 @@ func TestLabelsOfSpecs(t *testing.T) {
 	}
 	if d := cmp.Diff(want, []map[string]string{base.Labels(), one.Labels(), other.Labels()}); d != "" {
 		t.Errorf("labels (-want +got):\n%s", d)
-	}
-	if rows := one.LabelRows(); len(rows) != 4 || rows[3] != (task.LabelRow{Task: one.ID(), Name: "x", Value: "1"}) {
-		t.Errorf("rows are %v", rows)
 	}
 	_, err := kind.Recurring("ann", 1, task.Label("a", "v")).Recurrence("r", recur.Every(time.Hour), recur.Policy{}, now)
 	if err == nil || err.Error() != "labels must not be set: tasks of a recurrence have none" {

@@ -17,8 +17,9 @@ const maxRecurrenceName = 64
 // ErrNoRecurrence says that the owner has no recurrence of this name, or that it was stopped or is over.
 var ErrNoRecurrence = errors.New("recurrence not found")
 
-// ErrNameTaken says that the owner has a recurrence of this name, in any state, whose kind is outside of the caller's scope.
-var ErrNameTaken = errors.New("a recurrence of another kind has this name")
+// ErrNameTaken says that the name is taken: the owner has a recurrence of this name, in any state, whose kind is outside of the caller's
+// scope; or there is a group of this name.
+var ErrNameTaken = errors.New("name is taken")
 
 // RecurrenceState is the state of a recurrence.
 type RecurrenceState int8
@@ -39,16 +40,6 @@ func (s RecurrenceState) String() string {
 		return fmt.Sprintf("state %d", int8(s))
 	}
 	return recurrenceStates[s]
-}
-
-// ParseRecurrenceState reads what String writes.
-func ParseRecurrenceState(text string) (RecurrenceState, error) {
-	for i, name := range recurrenceStates {
-		if text == name {
-			return RecurrenceState(i), nil
-		}
-	}
-	return 0, &FieldError{"state", "must be " + strings.Join(recurrenceStates, ", ")}
 }
 
 // MarshalText returns the state's name, so that JSON carries names.

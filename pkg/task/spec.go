@@ -43,8 +43,8 @@ type Spec struct {
 	window time.Duration // of OncePerWindow
 	order  string        // of OrderKey
 
-	ordered bool       // OrderKey was given
-	labels  []LabelRow // without the task's id
+	ordered bool // OrderKey was given
+	labels  []label
 	err     error
 
 	recurring bool // made by Kind.Recurring, for Recur

@@ -23,5 +23,6 @@ type Task struct {
 	UpdatedAt   time.Time
 	FinishedAt  time.Time // zero while pending
 	OrderKey    string    // as stored, with its leading letter; empty unless its kind is InOrder
+	Group       string    // whose follower waits for its end; empty for none
 	Traceparent string    // W3C trace context of the call that scheduled it; empty without tracing
 }
