@@ -19,6 +19,7 @@ type filterFlags struct {
 	owner, kind, queue  string
 	dueAfter, dueBefore string
 	labels              []string // name=value
+	group               string
 	exclude             task.Exclusion
 	after               string // the cursor
 	limit               int
@@ -31,6 +32,7 @@ func (t *tool) addFilterFlags(cmd *cobra.Command, f *filterFlags) {
 	cmd.Flags().StringVar(&f.dueAfter, "due-after", "", "only tasks due at this time or after it: "+timeForms)
 	cmd.Flags().StringVar(&f.dueBefore, "due-before", "", "only tasks due before this time")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "only tasks with this label, name=value; repeated: with all of them")
+	cmd.Flags().StringVar(&f.group, "group", "", "only members of this group")
 	cmd.Flags().StringArrayVar(&f.exclude.Kinds, "exclude-kind", nil, "no tasks of this kind; repeated: of none of them")
 	cmd.Flags().StringArrayVar(&f.exclude.Labels, "exclude-label", nil, "no tasks with this label, name=value; repeated: with none of them")
 	complete(cmd, "queue", t.queues)
@@ -52,6 +54,15 @@ func (f filterFlags) filter(now time.Time) (console.Filter, error) {
 	var err error
 	if out.Labels, err = parseLabels(f.labels); err != nil {
 		return out, fmt.Errorf("--label: %w", err)
+	}
+	if f.group != "" {
+		if err := protocol.CheckGroup(f.group); err != nil {
+			return out, fmt.Errorf("--group: %w", err)
+		}
+		if out.Labels == nil {
+			out.Labels = map[string]string{}
+		}
+		out.Labels[protocol.GroupLabel] = f.group
 	}
 	if out.After = f.after; f.after != "" {
 		if err := console.CheckCursor(f.after); err != nil {
@@ -108,7 +119,7 @@ func parseLabels(texts []string) (labels map[string]string, err error) {
 // selection is the filter of a command that changes dead tasks: it requires ids, a filter, or --all.
 func (f filterFlags) selection(cmd *cobra.Command, now time.Time, ids []task.ID, all bool) (task.Filter, error) {
 	limited := cmd.Flags().Changed("limit")
-	empty := f.owner+f.kind+f.queue+f.dueAfter+f.dueBefore == "" && len(f.labels) == 0
+	empty := f.owner+f.kind+f.queue+f.group+f.dueAfter+f.dueBefore == "" && len(f.labels) == 0
 	switch named := len(ids) > 0; {
 	case limited && f.limit < 1:
 		return task.Filter{}, fmt.Errorf("--limit: %d is below 1", f.limit)

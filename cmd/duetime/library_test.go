@@ -36,6 +36,8 @@ var inLibrary = map[string][]any{
 	"schedule resume":   {(*console.Console).ResumeRecurrence},
 	"schedule run":      {(*console.Console).RunRecurrence},
 	"schedule stop":     {(*console.Console).StopRecurrence, (*console.Console).StopRecurrences},
+	"group get":         {(*console.Console).Group},
+	"group list":        {(*console.Console).Groups},
 	"owner block":       {(*console.Console).BlockOwner},
 	"owner unblock":     {(*console.Console).UnblockOwner},
 	"owner blocked":     {(*console.Console).BlockedOwners},

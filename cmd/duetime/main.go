@@ -125,7 +125,7 @@ func (t *tool) root() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&t.config, "config", config.DefaultPath, "configuration file; if not given, it may be missing")
 	cmd.PersistentFlags().BoolVarP(&t.yes, "yes", "y", false, "don't ask")
 	cmd.PersistentFlags().Var(&t.zone, "tz", "zone of times that are given without one, and of those that are shown")
-	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.schedule(), t.owner(), t.bulk(), t.demo())
+	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.schedule(), t.owner(), t.group(), t.bulk(), t.demo())
 	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.processes(), t.queue(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck(), t.importing(),
 		t.console(), t.version())
 	return cmd

@@ -28,6 +28,9 @@ var roles = map[string]Role{
 	duetimev1connect.OwnerServiceListBlockedOwnersProcedure:    RoleRead,
 	duetimev1connect.OwnerServiceAwaitDueProcedure:             RoleRead,
 
+	duetimev1connect.GroupServiceGetGroupProcedure:   RoleRead,
+	duetimev1connect.GroupServiceListGroupsProcedure: RoleRead,
+
 	reflectProcedure:      RoleRead,
 	reflectAlphaProcedure: RoleRead,
 
@@ -36,6 +39,9 @@ var roles = map[string]Role{
 	duetimev1connect.TaskServiceRescheduleProcedure:             RoleSchedule,
 	duetimev1connect.TaskServiceShiftProcedure:                  RoleSchedule,
 	duetimev1connect.TaskServiceCancelProcedure:                 RoleSchedule,
+	duetimev1connect.GroupServiceMakeGroupProcedure:             RoleSchedule,
+	duetimev1connect.GroupServiceAddToGroupProcedure:            RoleSchedule,
+	duetimev1connect.GroupServiceSealGroupProcedure:             RoleSchedule,
 	duetimev1connect.RecurrenceServiceRecurProcedure:            RoleSchedule,
 	duetimev1connect.RecurrenceServicePauseRecurrenceProcedure:  RoleSchedule,
 	duetimev1connect.RecurrenceServiceResumeRecurrenceProcedure: RoleSchedule,

@@ -38,9 +38,11 @@ const (
 	reasonNameTaken     = "NAME_TAKEN"
 	reasonOver          = "OPERATION_OVER"
 	reasonBlocked       = "OWNER_BLOCKED"
+	reasonSealed        = "GROUP_SEALED"
 	reasonNoTask        = "NO_TASK"
 	reasonNoRecurrence  = "NO_RECURRENCE"
 	reasonNoOperation   = "NO_OPERATION"
+	reasonNoGroup       = "NO_GROUP"
 	reasonScope         = "OUT_OF_SCOPE"
 	reasonRole          = "ROLE"
 	reasonRunning       = "TASK_RUNNING"
@@ -113,6 +115,7 @@ var answers = []struct {
 	{task.ErrUnmet, connect.CodeFailedPrecondition, reasonNotSoon},
 	{task.ErrOperationOver, connect.CodeFailedPrecondition, reasonOver},
 	{task.ErrOwnerBlocked, connect.CodeFailedPrecondition, reasonBlocked},
+	{task.ErrGroupSealed, connect.CodeFailedPrecondition, reasonSealed},
 	{console.ErrMeanwhile, connect.CodeAborted, reasonStale},
 	{task.ErrKeyTaken, connect.CodeAlreadyExists, reasonKeyTaken},
 	{task.ErrNameTaken, connect.CodeAlreadyExists, reasonNameTaken},
@@ -120,6 +123,7 @@ var answers = []struct {
 	{task.ErrNotFound, connect.CodeNotFound, reasonNoTask},
 	{task.ErrNoRecurrence, connect.CodeNotFound, reasonNoRecurrence},
 	{task.ErrNoOperation, connect.CodeNotFound, reasonNoOperation},
+	{task.ErrNoGroup, connect.CodeNotFound, reasonNoGroup},
 	{task.ErrRunning, connect.CodeUnavailable, reasonRunning},
 	{errTooManyOpen, connect.CodeResourceExhausted, reasonWatches},
 	{errShareOpen, connect.CodeResourceExhausted, reasonWatches},

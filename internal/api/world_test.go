@@ -107,6 +107,7 @@ type clients struct {
 	duetimev1connect.RecurrenceServiceClient
 	duetimev1connect.OwnerServiceClient
 	duetimev1connect.OperationServiceClient
+	duetimev1connect.GroupServiceClient
 }
 
 // transports are the forms in which the API can be called.
@@ -128,6 +129,7 @@ func (w *world) dial(t testing.TB, token string, options ...connect.ClientOption
 		duetimev1connect.NewRecurrenceServiceClient(h, w.url, options...),
 		duetimev1connect.NewOwnerServiceClient(h, w.url, options...),
 		duetimev1connect.NewOperationServiceClient(h, w.url, options...),
+		duetimev1connect.NewGroupServiceClient(h, w.url, options...),
 	}
 }
 

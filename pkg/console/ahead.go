@@ -16,14 +16,14 @@ const (
 	ByQueue = "queue"
 )
 
-// MaxAheadSteps bounds the steps of an AheadQuery.
-const MaxAheadSteps = 200
+// maxAheadSteps bounds the steps of an AheadQuery.
+const maxAheadSteps = 200
 
 // AheadQuery asks for what is due in Steps steps of a length from a moment on, by "kind" or "queue".
 type AheadQuery struct {
 	From  time.Time     // zero: the beginning of the step that has begun
 	Step  time.Duration // from a second on; default a minute
-	Steps int           // 1 to MaxAheadSteps; default 60
+	Steps int           // 1 to 200; default 60
 	By    string        // default ByKind
 }
 
@@ -86,8 +86,8 @@ func (q AheadQuery) complete(now time.Time) (AheadQuery, error) {
 	switch {
 	case q.Step < time.Second || q.Step > maxStep:
 		return q, &task.FieldError{Field: "step", Problem: fmt.Sprintf("must be 1s to %v", maxStep)}
-	case q.Steps < 1 || q.Steps > MaxAheadSteps:
-		return q, &task.FieldError{Field: "steps", Problem: fmt.Sprintf("must be 1 to %d", MaxAheadSteps)}
+	case q.Steps < 1 || q.Steps > maxAheadSteps:
+		return q, &task.FieldError{Field: "steps", Problem: fmt.Sprintf("must be 1 to %d", maxAheadSteps)}
 	case q.By != ByKind && q.By != ByQueue:
 		return q, &task.FieldError{Field: "by", Problem: "must be " + ByKind + " or " + ByQueue}
 	}

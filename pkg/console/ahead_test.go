@@ -55,7 +55,7 @@ func TestAhead(t *testing.T) {
 		}
 	}
 	for field, q := range map[string]AheadQuery{
-		"step": {Step: time.Millisecond}, "steps": {Steps: MaxAheadSteps + 1}, "by": {By: "owner"},
+		"step": {Step: time.Millisecond}, "steps": {Steps: maxAheadSteps + 1}, "by": {By: "owner"},
 	} {
 		_, err := c.Ahead(ctx, q)
 		if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != field {

@@ -11,8 +11,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// MaxAudit bounds the lines of an AuditPage.
-const MaxAudit = 1000
+// maxAudit bounds the lines of an AuditPage.
+const maxAudit = 1000
 
 const (
 	auditScan = 5000 // lines that one call reads to find those of an event
@@ -26,7 +26,7 @@ type AuditQuery struct {
 	From  time.Time // at this moment or after it
 	To    time.Time // before this moment
 	After string    // only lines after this place of the list, as AuditPage.Next names it
-	Limit int       // of the page: 1 to MaxAudit, default DefaultPage
+	Limit int       // of the page: 1 to 1000, default DefaultPage
 }
 
 // AuditLine is one act: a line of the history that an operator caused.
@@ -51,7 +51,7 @@ type AuditPage struct {
 func (c *Console) Audit(ctx context.Context, q AuditQuery) (page AuditPage, err error) {
 	page.Lines = []AuditLine{}
 	rows := views.ActQuery{Actors: []string{q.Actor}, From: q.From, To: q.To}
-	limit, err := checkLimit(cmp.Or(q.Limit, DefaultPage), MaxAudit)
+	limit, err := checkLimit(cmp.Or(q.Limit, DefaultPage), maxAudit)
 	if err != nil {
 		return page, err
 	}

@@ -62,7 +62,7 @@ func TestAudit(t *testing.T) {
 	if err != nil || page.Lines == nil || page.Next != "" || page.Cut {
 		t.Errorf("no line: %+v, %v", page, err)
 	}
-	for _, limit := range []int{-1, MaxAudit + 1} {
+	for _, limit := range []int{-1, maxAudit + 1} {
 		_, err := ann.Audit(ctx, AuditQuery{Limit: limit})
 		if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != "limit" {
 			t.Errorf("limit %d: got %v", limit, err)

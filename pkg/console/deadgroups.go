@@ -10,8 +10,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// MaxDeadGroups bounds the groups of DeadGroups.
-const MaxDeadGroups = 1000
+// maxDeadGroups bounds the groups of DeadGroups.
+const maxDeadGroups = 1000
 
 // deadScan is how many dead tasks DeadGroups reads.
 const deadScan = 5000
@@ -29,13 +29,13 @@ type DeadGroup struct {
 // DeadQuery asks for groups of dead tasks.
 type DeadQuery struct {
 	Since time.Time // tasks that died at this moment or after it; zero: all
-	Limit int       // groups, by default 100, at most MaxDeadGroups
+	Limit int       // groups, by default 100, at most 1000
 }
 
 // DeadGroups groups the newest 5,000 dead tasks, the largest group first. cut says that there are more dead tasks, or more
 // groups.
 func (c *Console) DeadGroups(ctx context.Context, q DeadQuery) (groups []DeadGroup, cut bool, err error) {
-	limit, err := checkLimit(cmp.Or(q.Limit, DefaultPage), MaxDeadGroups)
+	limit, err := checkLimit(cmp.Or(q.Limit, DefaultPage), maxDeadGroups)
 	if err != nil {
 		return nil, false, err
 	}

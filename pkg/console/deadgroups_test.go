@@ -74,7 +74,7 @@ func TestDeadGroups(t *testing.T) {
 			t.Errorf("limit %d: cut %v", limit, cut)
 		}
 	}
-	for _, limit := range []int{-1, MaxDeadGroups + 1} {
+	for _, limit := range []int{-1, maxDeadGroups + 1} {
 		_, _, err := c.DeadGroups(ctx, DeadQuery{Limit: limit})
 		if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != "limit" {
 			t.Errorf("limit %d: got %v", limit, err)

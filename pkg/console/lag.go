@@ -12,8 +12,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// MaxLagSteps bounds the steps of a LagQuery, besides the step that has begun.
-const MaxLagSteps = 150
+// maxLagSteps bounds the steps of a LagQuery, besides the step that has begun.
+const maxLagSteps = 150
 
 // lateAfter is the lag from which a task counts as late.
 const lateAfter = time.Second
@@ -59,8 +59,8 @@ func (c *Console) LagOver(ctx context.Context, q LagQuery) (LagOver, error) {
 	switch {
 	case q.Step < time.Second || q.Step > maxStep:
 		return LagOver{}, &task.FieldError{Field: "step", Problem: fmt.Sprintf("must be 1s to %v", maxStep)}
-	case q.Span < q.Step || q.Span > MaxLagSteps*q.Step:
-		return LagOver{}, &task.FieldError{Field: "span", Problem: fmt.Sprintf("must be 1 to %d steps", MaxLagSteps)}
+	case q.Span < q.Step || q.Span > maxLagSteps*q.Step:
+		return LagOver{}, &task.FieldError{Field: "span", Problem: fmt.Sprintf("must be 1 to %d steps", maxLagSteps)}
 	}
 	now, err := c.store.Now(ctx, nil)
 	if err != nil {

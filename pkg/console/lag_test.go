@@ -75,8 +75,8 @@ func TestLagOver(t *testing.T) {
 			t.Errorf("%+v: %d fired", q, over.Fired)
 		}
 	}
-	over, err = c.LagOver(ctx, LagQuery{Span: MaxLagSteps * time.Second, Step: time.Second})
-	if err != nil || len(over.Steps) < MaxLagSteps {
+	over, err = c.LagOver(ctx, LagQuery{Span: maxLagSteps * time.Second, Step: time.Second})
+	if err != nil || len(over.Steps) < maxLagSteps {
 		t.Errorf("%d steps, %v", len(over.Steps), err)
 	}
 	for _, bad := range []struct {

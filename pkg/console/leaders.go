@@ -18,11 +18,11 @@ import (
 // The leaderships: event, whose epoch is stored in the shards, and daemon.
 const (
 	LeaderEvent  = "event"
-	LeaderDaemon = "daemon"
+	leaderDaemon = "daemon"
 )
 
 // LeaderNames returns the names of the leaderships.
-func LeaderNames() []string { return []string{LeaderEvent, LeaderDaemon} }
+func LeaderNames() []string { return []string{LeaderEvent, leaderDaemon} }
 
 // CheckLeader returns an error unless name is the name of a leadership.
 func CheckLeader(name string) error {
@@ -107,7 +107,7 @@ type Resigned struct {
 	Took   time.Duration // from the request to the successor's term
 }
 
-// Resign makes the leader of this name, LeaderEvent or LeaderDaemon, hand over, and waits for the successor's term, for at most
+// Resign makes the leader of this name, "event" or "daemon", hand over, and waits for the successor's term, for at most
 // 20 s. It answers ErrNeverLed.
 func (c *Console) Resign(ctx context.Context, name string) (Resigned, error) {
 	return c.ResignTerm(ctx, name, 0)

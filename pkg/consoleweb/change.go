@@ -225,6 +225,7 @@ func (v *visit) Explain(err error) string {
 		{task.ErrNotFound, "err.notfound"},
 		{task.ErrNoOperation, "err.nooperation"},
 		{task.ErrNoRecurrence, "err.norecurrence"},
+		{task.ErrNoGroup, "err.nogroup"},
 		{errGap, "err.gap"},
 		{errTypedTime, "err.time"},
 		{errTypedSpan, "err.span"},

@@ -254,7 +254,7 @@ func TestPageLinksAnswer(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"task", "operation", "change", "ahead", "lag", "search", "owner", "dead", "operations", "health", "audit",
+		"task", "operation", "change", "ahead", "lag", "search", "owner", "dead", "operations", "health", "audit", "group",
 	} {
 		if !views[name] {
 			t.Errorf("no link leads to %s: %v", name, views)

@@ -42,6 +42,7 @@ func places() []place {
 		{"audit", "u", readAudit},
 		{"task", "", readTask},
 		{"operation", "", readOperation},
+		{"group", "", readGroup},
 	}
 }
 
@@ -318,7 +319,7 @@ func statusOf(err error) int {
 	case errors.Is(err, errForbidden), errors.Is(err, errOtherHost):
 		return http.StatusForbidden
 	case errors.Is(err, errNoPage), errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrNoOperation),
-		errors.Is(err, task.ErrNoRecurrence):
+		errors.Is(err, task.ErrNoRecurrence), errors.Is(err, task.ErrNoGroup):
 		return http.StatusNotFound
 	case field, errors.Is(err, errMistake):
 		return http.StatusBadRequest

@@ -143,6 +143,7 @@ func errorWords() map[string]words {
 		"err.notfound":     {"There is no such task; it may have been purged after its retention.", "任务不存在，可能已过保留期被清除。"},
 		"err.nooperation":  {"There is no such mass change.", "批量操作不存在。"},
 		"err.norecurrence": {"There is no such recurrence.", "周期任务不存在。"},
+		"err.nogroup":      {"There is no such group, or it was removed long after its end.", "没有该任务组，或在结束很久后已被清除。"},
 		"err.slow":         {"This took too long. Narrow the search, or try again.", "耗时过长。请缩小范围或重试。"},
 		"err.away": {
 			"The database does not answer. Tasks wait until it does, and none is lost. The runbook is docs/runbooks/mysql-lost.md.",

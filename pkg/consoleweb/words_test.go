@@ -73,7 +73,7 @@ func TestPageWordsAreUsed(t *testing.T) {
 	}
 	for _, event := range slices.Concat(auditEvents(), []string{
 		"scheduled", task.EventDone, task.EventFailed, task.EventSnoozed, task.EventSkipped, task.EventDead, protocol.EventHorizon,
-		protocol.EventDefined, protocol.EventOver, protocol.EventDegraded, protocol.EventRecovered,
+		protocol.EventDefined, protocol.EventOver, protocol.EventDegraded, protocol.EventRecovered, protocol.EventFollows, protocol.EventMended,
 	}) {
 		wantWord(t, "event."+event)
 	}

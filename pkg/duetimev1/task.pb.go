@@ -239,7 +239,9 @@ type Task struct {
 	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	UpdatedAt   *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// Absent while the task is pending.
-	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// The group of which the task is a member.
+	Group         string `protobuf:"bytes,19,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,6 +400,13 @@ func (x *Task) GetFinishedAt() *timestamppb.Timestamp {
 		return x.FinishedAt
 	}
 	return nil
+}
+
+func (x *Task) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 // NewTask is a task to be scheduled.
@@ -947,7 +956,7 @@ type ListRequest struct {
 	Subject string                 `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
 	// Absent is any state; without owner and labels it is pending.
 	State State `protobuf:"varint,5,opt,name=state,proto3,enum=duetime.v1.State" json:"state,omitempty"`
-	// All of them are wanted.
+	// All of them are wanted. The members of a group have the label duetime.group.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Due at this moment, of 1970 or later, or after it: it bounds due_at, as in the filter of an operation. Without owner and labels
 	// lists go by run_at, which is later than due_at once an attempt has failed.
@@ -1694,7 +1703,7 @@ var File_duetime_v1_task_proto protoreflect.FileDescriptor
 const file_duetime_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\x15duetime/v1/task.proto\x12\n" +
-	"duetime.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf7\x05\n" +
+	"duetime.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\x06\n" +
 	"\x04Task\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -1718,7 +1727,8 @@ const file_duetime_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12;\n" +
 	"\vfinished_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"finishedAt\x1a9\n" +
+	"finishedAt\x12\x14\n" +
+	"\x05group\x18\x13 \x01(\tR\x05group\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf6\x04\n" +

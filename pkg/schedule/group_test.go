@@ -492,4 +492,17 @@ func TestHooksSeeTheFollower(t *testing.T) {
 		t.Errorf("OnChange heard of (-want +got):\n%s", d)
 	}
 	w.wantFollower(t, id, task.Group{Name: "g", Done: 1, Cancelled: 1})
+	made, id = w.group(t, "last", members(1), task.Then(follower()))
+	seen = nil
+	c, _ = w.client(t, schedule.Config{InChange: func(_ context.Context, _ *schedule.Tx, changes []schedule.Change) error {
+		for _, c := range changes {
+			seen = append(seen, c.After.ID)
+		}
+		return nil
+	}})
+	_, err = c.Cancel(ctx, made[0].ID)
+	pipelinetest.Must(t, err)
+	if d := cmp.Diff([]task.ID{made[0].ID, id}, seen); d != "" {
+		t.Errorf("InChange saw of the last end (-want +got):\n%s", d)
+	}
 }

@@ -55,6 +55,12 @@ func TestSabotage(t *testing.T) {
 		{"the order's check removed", []change{
 			{"internal/settle/order.go", "if transition.IsBefore(head.Task, m.row) {", "if false {"},
 		}, "88", `(?m)^ +\S+_test.go:\d+: inverted: \d+ marches`},
+		{"members of a group are counted without the lock", []change{
+			{
+				"internal/store/groups.go", `" WHERE name = ? AND part >= ? AND open >= ? ORDER BY part LIMIT 1"+s.dialect.skipLocked()`,
+				`" WHERE name = ? AND part >= ? AND open >= ? ORDER BY part LIMIT 1"`,
+			},
+		}, "90", `(?m)^ +\S+_test.go:\d+: (effects of the follower, with exact counts: 0|the follower to run|.*did not)`},
 		{"an answer of 5xx counts as done", []change{
 			{"pkg/deliver/answer.go", "if status >= 200 && status < 300 {", "if status >= 200 && status < 600 {"},
 		}, "82", `(?m)^ +\S+_test.go:\d+: lost: task \S+: done without an answer of 2xx`},

@@ -7,6 +7,8 @@
 //	chaos.exit   ends the process
 //	chaos.tick   is made by a recurrence; snoozes as long as its payload says, fails now and then, and has an effect: a line in chaos_ticks
 //	chaos.chain  has an effect, a line in chaos_chain, and schedules the next task of its owner
+//	chaos.member    is dead at its first attempt, if its payload says so
+//	chaos.follower  has an effect: a line in chaos_followers, with the counts of its group
 //	chaos.debounced          takes a while, and has an effect: a line in chaos_debounced
 //	chaos.debounced_outside  likewise, outside its transaction
 //	chaos.refill  see package refill
@@ -62,6 +64,8 @@ func run(ctx context.Context, env *process.Env) error {
 	misbehave(mux)
 	worker.Handle(mux, task.NewKind[tick]("chaos.tick", soon), ticked)
 	worker.Handle(mux, chain, linked)
+	worker.Handle(mux, task.NewKind[member]("chaos.member"), joined)
+	worker.Handle(mux, task.NewKind[member]("chaos.follower", soon), followed)
 	worker.Handle(mux, task.NewKind[nothing]("chaos.debounced", soon), func(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
 		return debounced(ctx, tx, t.ID)
 	})
@@ -105,6 +109,26 @@ func linked(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO chaos_chain (owner) VALUES (?)`, t.Owner)
+	return err
+}
+
+// member is the payload of chaos.member, and of chaos.follower.
+type member struct {
+	Dies  bool       `json:"dies"`
+	Group task.Group `json:"group"`
+}
+
+func joined(_ context.Context, _ *worker.Tx, t worker.Task[member]) error {
+	if t.Payload.Dies {
+		return worker.Discard(errors.New("one of the dead"))
+	}
+	return nil
+}
+
+func followed(ctx context.Context, tx *worker.Tx, t worker.Task[member]) error {
+	g := t.Payload.Group
+	_, err := tx.ExecContext(ctx, `INSERT INTO chaos_followers (task_id, name, done, dead, cancelled) VALUES (?, ?, ?, ?, ?)`,
+		t.ID.String(), g.Name, g.Done, g.Dead, g.Cancelled)
 	return err
 }
 
