@@ -20,7 +20,7 @@ type Role string
 
 // The roles.
 const (
-	RoleNone    Role = "none"    // sees nothing
+	roleNone    Role = "none"    // sees nothing; a Proxy may say it
 	RoleRead    Role = "read"    // sees all views
 	RoleOperate Role = "operate" // makes changes too
 )
@@ -59,7 +59,7 @@ func (g Grant) May(verb string) bool {
 
 // Check returns an error for a role or a verb that there isn't.
 func (g Grant) Check() error {
-	if !slices.Contains([]Role{RoleNone, RoleRead, RoleOperate}, g.Role) {
+	if !slices.Contains([]Role{roleNone, RoleRead, RoleOperate}, g.Role) {
 		return fmt.Errorf("role %q is none of none, read and operate", g.Role)
 	}
 	if g.Role != RoleOperate && len(g.Verbs) > 0 {
@@ -73,8 +73,8 @@ func (g Grant) Check() error {
 	return nil
 }
 
-// ParseGrant reads a role, with verbs or without: read, operate, operate(move+cancel).
-func ParseGrant(text string) (Grant, error) {
+// parseGrant reads a role, with verbs or without: read, operate, operate(move+cancel).
+func parseGrant(text string) (Grant, error) {
 	role, list, listed := strings.Cut(text, "(")
 	g := Grant{Role: Role(role)}
 	if listed {
@@ -105,7 +105,7 @@ type Token struct {
 type Proxy struct {
 	From       []netip.Prefix   // its addresses
 	UserHeader string           // default X-Forwarded-User
-	RoleHeader string           // with a role as ParseGrant reads it; empty: Roles say it
+	RoleHeader string           // with a role as ParseUsers reads it; empty: Roles say it
 	Roles      map[string]Grant // by user; "*" is everybody else
 }
 
@@ -224,7 +224,7 @@ func (a *access) challenge(header http.Header) {
 
 // identify finds out who asks. Its errors are errNotSignedIn, errOtherHost, errManySignIns, and that of the request's context.
 func (a *access) identify(r *http.Request) (identity, error) {
-	nobody := identity{grant: Grant{Role: RoleNone}}
+	nobody := identity{grant: Grant{Role: roleNone}}
 	if a.cfg.Open != "" {
 		if !loopback.Sent(r) {
 			return nobody, errOtherHost
@@ -308,13 +308,13 @@ func (a *access) byProxy(r *http.Request) (identity, bool) {
 
 // grant is the role of a user whom the proxy names: none if nothing readable says it.
 func (p Proxy) grant(r *http.Request, user string) Grant {
-	none := Grant{Role: RoleNone}
+	none := Grant{Role: roleNone}
 	if p.RoleHeader != "" {
 		given := r.Header.Values(p.RoleHeader)
 		if len(given) != 1 {
 			return none
 		}
-		g, err := ParseGrant(given[0])
+		g, err := parseGrant(given[0])
 		if err != nil {
 			return none
 		}

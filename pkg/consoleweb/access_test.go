@@ -26,7 +26,7 @@ var (
 	mayRead   = consoleweb.Grant{Role: consoleweb.RoleRead}
 	mayAll    = consoleweb.Grant{Role: consoleweb.RoleOperate}
 	mayCancel = consoleweb.Grant{Role: consoleweb.RoleOperate, Verbs: []string{consoleweb.VerbCancel}}
-	mayNone   = consoleweb.Grant{Role: consoleweb.RoleNone}
+	mayNone   = consoleweb.Grant{Role: "none"}
 )
 
 // signIn is a way to sign in.

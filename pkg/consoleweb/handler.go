@@ -132,7 +132,7 @@ func (s *site) visited(h func(w http.ResponseWriter, v *visit)) http.Handler {
 		switch {
 		case err != nil:
 			s.refuse(w, v, err)
-		case who.grant.Role == RoleNone:
+		case who.grant.Role == roleNone:
 			s.refuse(w, v, errForbidden)
 		default:
 			h(w, v)

@@ -200,8 +200,8 @@ func samePassword(given, want string, rounds int) bool {
 	return false
 }
 
-// ParseUsers reads users, parted by spaces or line breaks: name:role:password, where the role is as ParseGrant reads it and the
-// password is a hash or plain. Lines that begin with # are comments.
+// ParseUsers reads users, parted by spaces or line breaks: name:role:password, where the role is read, operate, or some verbs of it as
+// in operate(move+cancel), and the password is a hash or plain. Lines that begin with # are comments.
 func ParseUsers(text string) ([]User, error) {
 	var users []User
 	err := eachLogin(text, func(name string, g Grant, secret string) {
@@ -232,7 +232,7 @@ func eachLogin(text string, add func(name string, g Grant, secret string)) error
 			if len(parts) != 3 || parts[0] == "" || parts[2] == "" {
 				return fmt.Errorf("entry %d is not of the form name:role:secret", n)
 			}
-			g, err := ParseGrant(parts[1])
+			g, err := parseGrant(parts[1])
 			if err != nil {
 				return fmt.Errorf("entry %d is not of the form name:role:secret: its role is none of none, read and operate, "+
 					"or its verbs are none of %s", n, strings.Join(Verbs(), ", "))
@@ -259,7 +259,7 @@ func ParseProxy(from []string, userHeader, roleHeader string, roles []string) (P
 	}
 	for _, text := range roles {
 		user, role, _ := strings.Cut(text, "=")
-		g, err := ParseGrant(role)
+		g, err := parseGrant(role)
 		if err != nil || user == "" {
 			return p, fmt.Errorf("%q is not of the form user=role", text)
 		}

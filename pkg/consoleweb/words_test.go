@@ -222,7 +222,7 @@ func TestPageLogins(t *testing.T) {
 	diff(t, "users", []User{
 		{"ann", "secret:with:colons", Grant{RoleOperate, []string{VerbMove, VerbCancel}}},
 		{"bob", "other", Grant{Role: RoleRead}},
-		{"eve", "third", Grant{Role: RoleNone}},
+		{"eve", "third", Grant{Role: roleNone}},
 	}, users)
 	for _, text := range []string{
 		"ann", "ann:read", "ann:read:", ":read:hunter2", "ann:root:hunter2", "ann:read(move):hunter2", "ann:operate():hunter2",
