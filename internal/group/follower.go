@@ -108,9 +108,24 @@ func (w *writer) end(g *Row) error {
 		return err
 	}
 	sum := SumOf(parts)
-	g.Done, g.Dead, g.Cancelled, g.EndedAt = sum.Done, sum.Dead, sum.Cancelled, w.now
-	if g.Note, err = w.follow(*g); err != nil {
+	f, unreadable := g.Then()
+	now, blocked, err := w.store.NowAndBlocked(w.ctx, w.q, []string{f.Owner})
+	if err != nil {
 		return err
+	}
+	if now.After(w.now) {
+		w.now = now // other transactions, which committed before, may have later moments than this one
+	}
+	g.Done, g.Dead, g.Cancelled, g.EndedAt = sum.Done, sum.Dead, sum.Cancelled, w.now
+	switch {
+	case unreadable != nil:
+		g.Note = "its text can't be read: " + unreadable.Error()
+	case blocked != "":
+		g.Note = task.ErrOwnerBlocked.Error()
+	default:
+		if g.Note, err = w.follow(f, g.Group); err != nil {
+			return err
+		}
 	}
 	line := protocol.Event{At: w.now, Task: g.FollowerID, Name: protocol.EventFollows, Detail: fmt.Sprintf(
 		"group %s: %d done, %d dead, %d cancelled", g.Name, g.Done, g.Dead, g.Cancelled)}
@@ -122,21 +137,10 @@ func (w *writer) end(g *Row) error {
 }
 
 // follow inserts the follower. The note says why there is none.
-func (w *writer) follow(g Row) (note string, err error) {
-	f, err := g.Then()
-	if err != nil {
-		return "its text can't be read: " + err.Error(), nil //nolint:nilerr // it is noted
-	}
-	row, err := f.row(g.Group, w.now)
+func (w *writer) follow(f Follower, g task.Group) (note string, err error) {
+	row, err := f.row(g, w.now)
 	if err != nil {
 		return err.Error(), nil //nolint:nilerr // it is noted
-	}
-	_, blocked, err := w.store.NowAndBlocked(w.ctx, w.q, []string{f.Owner})
-	if err != nil {
-		return "", err
-	}
-	if blocked != "" {
-		return task.ErrOwnerBlocked.Error(), nil
 	}
 	stands, err := w.store.Insert(w.ctx, w.q, []task.Task{row})
 	if err != nil {

@@ -8,7 +8,7 @@
 //  1. [Ledger.Run] begins a transaction. Its caller locks rows and computes transitions of pkg/task.
 //  2. [Tx.Write] writes the transitions, and makes the next tasks of recurrences whose tasks have ended. [Tx.Inserted] adds
 //     new rows to the list, [Tx.Note] an event.
-//  3. [Transact] has InChange agree, commits, reads the answer, and has OnChange called ([Hooks]). After a deadlock Run runs
+//  3. [Transact] counts members of groups that have ended ([Tx.CountGroups]), has InChange agree, commits, reads the answer, and has OnChange called ([Hooks]). After a deadlock Run runs
 //     everything again. A worker's batch and a page of the daemon call Transact by themselves: each has its own rule for what
 //     follows a failure.
 //  4. The transaction has one of three ends. Committed: [Ledger.Follow] does everything. Certainly not committed: nothing

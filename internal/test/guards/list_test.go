@@ -13,6 +13,36 @@ type guard struct {
 
 // guards are in the order of the failure tables. An edit leaves the code compiling.
 var guards = []guard{
+	// Groups.
+	{
+		"two transactions end the last members of a group side by side, and neither sees the other's end",
+		"internal/store/groups.go",
+		"return s.groupRow(ctx, q, name, s.dialect.ForUpdate())",
+		"return s.groupRow(ctx, q, name, \"\")",
+		"pkg/schedule TestFollowerComesOnceWhateverIsAtWork",
+	},
+	{
+		"members are added while somebody seals the group",
+		"internal/group/group.go",
+		"	case g.Sealed && d.added:\n		return sealed(name)\n",
+		"",
+		"pkg/schedule TestSealRefusesWhatIsBeingAdded",
+	},
+	{
+		"a dead member is retried after the group has ended",
+		"internal/group/group.go",
+		"return w.store.LeaveGroup(w.ctx, w.q, d.retried)",
+		"return nil",
+		"pkg/schedule TestRetryOfAMember",
+	},
+	{
+		"a member ends by SQL of another program, or by an older release",
+		"internal/group/mend.go",
+		"	p.Open = rows.Open\n",
+		"",
+		"internal/reconcile TestMembersThatEndElsewhere",
+	},
+
 	// Recurrences.
 	{
 		"a tick's task dies, and its recurrence ends with it",
