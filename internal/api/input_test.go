@@ -115,6 +115,11 @@ func TestFieldsAreNamed(t *testing.T) {
 	if want := "state must be one of STATE_PENDING, STATE_DONE, STATE_CANCELLED, STATE_DEAD, and is 99"; !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("a number of no state: got %v, want %s", err, want)
 	}
+	_, err = c.BeginOperation(ctx, &v1.BeginOperationRequest{Operation: &v1.NewOperation{Filter: &v1.Filter{All: true}}})
+	wantField(t, err, connect.CodeInvalidArgument, "operation.verb")
+	if !strings.Contains(err.Error(), "must be one of VERB_SHIFT, VERB_CANCEL") {
+		t.Errorf("no verb: got %v", err)
+	}
 	for says, timetable := range map[string]string{
 		`timetable must read "cron ZONE EXPRESSION", such as`:              "0 8 * *",
 		`did you mean "cron UTC 0 8 * * *"?`:                               "cron 0 8 * * *",
