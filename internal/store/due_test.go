@@ -99,9 +99,9 @@ func TestPlanOfLockDue(t *testing.T) {
 		t.Errorf("locked %d rows, and read %d; want a seek", len(due.Rows), n)
 	}
 	before = rowsRead(t, s)
-	due := value[[]task.Task](t)(s.ListOwnerDue(t.Context(), "ann", "", time.Now(), 100))
-	if n := rowsRead(t, s) - before; len(due) != 0 || n > 10 {
-		t.Errorf("listed %d rows, and read %d; want a seek", len(due), n)
+	listed := value[[]task.Task](t)(s.ListOwnerDue(t.Context(), "ann", "", time.Now(), 100))
+	if n := rowsRead(t, s) - before; len(listed) != 0 || n > 10 {
+		t.Errorf("listed %d rows, and read %d; want a seek", len(listed), n)
 	}
 
 	two := inserted(t, s, ago(t, "ann", time.Minute), ago(t, "ann", time.Second))

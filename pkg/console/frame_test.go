@@ -15,7 +15,8 @@ func TestQueuesWithSomethingToSayComeFirst(t *testing.T) {
 		Paused:   map[string]time.Time{"stopped": now, "a": now},
 		Degraded: map[string]int{"b": 2},
 		Processes: []store.Process{
-			{Role: "worker", Detail: store.ProcessDetail{Queues: []string{"a", "b"}}}, {Role: "embedded", Detail: store.ProcessDetail{Queues: []string{"b"}}},
+			{Role: "worker", Detail: store.ProcessDetail{Queues: []string{"a", "b"}}},
+			{Role: "embedded", Detail: store.ProcessDetail{Queues: []string{"b"}}},
 			{Role: "event"},
 		},
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 	"time"
-
 )
 
 // paces are measured rates by the minute's distance from the first one.

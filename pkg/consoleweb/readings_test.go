@@ -99,7 +99,9 @@ func TestReadingThatIsOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, source := newReadings(), &slowRead{took: time.Second}
-		about := func(patience time.Duration) freshness { return readShared(t.Context(), r, patience, "a", source.read).about() }
+		about := func(patience time.Duration) freshness {
+			return readShared(t.Context(), r, patience, "a", source.read).about()
+		}
 		about(livePatience)
 		time.Sleep(readingOld - time.Second)
 		if got := about(readingPatience); !got.Ready || got.Old {

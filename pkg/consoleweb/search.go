@@ -143,9 +143,9 @@ type search struct {
 	GoesOn  string // where a search that has found nothing yet goes on by itself
 	// NoneSoFar says that a search went on by itself, and the pages before have no task.
 	NoneSoFar bool
-	First   string // the first page's, from a later one
-	Verbs   []bulkChoice
-	Renewed bool // the list is read again and again: it costs little
+	First     string // the first page's, from a later one
+	Verbs     []bulkChoice
+	Renewed   bool // the list is read again and again: it costs little
 }
 
 // bulkChoice is a mass change that the search offers.

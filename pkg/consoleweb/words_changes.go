@@ -149,6 +149,6 @@ func errorWords() map[string]words {
 			"The database does not answer. Tasks wait until it does, and none is lost. The runbook is docs/runbooks/mysql-lost.md.",
 			"数据库无响应。任务会等到其恢复，不会丢失。处理手册：docs/runbooks/mysql-lost.md。",
 		},
-		"err.other":        {"This failed: %s", "失败：%s"},
+		"err.other": {"This failed: %s", "失败：%s"},
 	}
 }

@@ -25,7 +25,8 @@ const (
 // Group is a group as it stands. A token sees a group whose follower it sees.
 type Group struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Always set.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// No member is added any more.
 	Sealed bool `protobuf:"varint,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
 	// Members that are pending.
@@ -33,12 +34,15 @@ type Group struct {
 	Done      int32 `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`
 	Dead      int32 `protobuf:"varint,5,opt,name=dead,proto3" json:"dead,omitempty"`
 	Cancelled int32 `protobuf:"varint,6,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	// The id that the follower has, or will have.
-	FollowerId    string `protobuf:"bytes,7,opt,name=follower_id,json=followerId,proto3" json:"follower_id,omitempty"`
-	FollowerKind  string `protobuf:"bytes,8,opt,name=follower_kind,json=followerKind,proto3" json:"follower_kind,omitempty"`
+	// Always set. The id that the follower has, or will have.
+	FollowerId string `protobuf:"bytes,7,opt,name=follower_id,json=followerId,proto3" json:"follower_id,omitempty"`
+	// Always set.
+	FollowerKind string `protobuf:"bytes,8,opt,name=follower_kind,json=followerKind,proto3" json:"follower_kind,omitempty"`
+	// Always set.
 	FollowerOwner string `protobuf:"bytes,9,opt,name=follower_owner,json=followerOwner,proto3" json:"follower_owner,omitempty"`
 	// Why the follower was not scheduled when the group ended.
-	Note      string                 `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
+	// Always set.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Absent until the last member has ended.
 	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
@@ -162,11 +166,11 @@ func (x *Group) GetEndedAt() *timestamppb.Timestamp {
 
 type MakeGroupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 64 bytes.
+	// Required. 1 to 64 bytes.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Up to 1,000.
 	Members []*NewTask `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
-	// The task that follows the last member. Its payload must be an object, and gets the field group: an object of name, done, dead and
+	// Required. The task that follows the last member. Its payload must be an object, and gets the field group: an object of name, done, dead and
 	// cancelled. With due_in it is due so long after the end. It can't have a key.
 	Follower *NewTask `protobuf:"bytes,3,opt,name=follower,proto3" json:"follower,omitempty"`
 	// The group stays open for AddToGroup, until SealGroup.
@@ -235,7 +239,7 @@ func (x *MakeGroupRequest) GetOpen() bool {
 
 type MakeGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The group as it was made; its counts are those of this call.
+	// Always set. The group as it was made; its counts are those of this call.
 	Group *Group `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	// The ids of the members, in the order of the request.
 	TaskIds       []string `protobuf:"bytes,2,rep,name=task_ids,json=taskIds,proto3" json:"task_ids,omitempty"`
@@ -289,8 +293,9 @@ func (x *MakeGroupResponse) GetTaskIds() []string {
 
 type AddToGroupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// 1 to 1,000.
+	// Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Required. 1 to 1,000.
 	Members       []*NewTask `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -386,8 +391,9 @@ func (x *AddToGroupResponse) GetTaskIds() []string {
 }
 
 type SealGroupRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -466,8 +472,9 @@ func (*SealGroupResponse) Descriptor() ([]byte, []int) {
 }
 
 type GetGroupRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -510,8 +517,9 @@ func (x *GetGroupRequest) GetName() string {
 }
 
 type GetGroupResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Group         *Group                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Group         *Group `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -89,7 +89,8 @@ func (x *BlockedOwner) GetActor() string {
 
 type AwaitDueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Owner string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Required.
+	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Tasks of this kind alone; absent: of all.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// How long to wait: 0.1 to 10 s; 2 s if it is absent.

@@ -64,8 +64,8 @@ func (w *world) dueNow(t *testing.T, owner string) task.ID {
 	return row.ID
 }
 
-// end marks a task done, as a worker does.
-func (w *world) end(id task.ID) {
+// finish marks a task done, as a worker does.
+func (w *world) finish(id task.ID) {
 	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
 		return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{w.store.Row(id)}, time.Now())
 	})
@@ -86,9 +86,9 @@ func TestAwaitDue(t *testing.T) {
 	left, looks, err := w.awaitDue(t, "ann", "", func(look int, _ func()) {
 		switch look {
 		case 2:
-			w.end(first)
+			w.finish(first)
 		case 4:
-			w.end(second)
+			w.finish(second)
 		}
 	})
 	if err != nil || left != nil || looks != 4 {

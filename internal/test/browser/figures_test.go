@@ -186,7 +186,9 @@ func TestNewFiguresLeaveTheReadersPlace(t *testing.T) {
 	p.do(command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fillTexts}))
 	p.show("lag")
 	p.there(".plot canvas")
-	marks := func() string { return eval[string](p.tab, "(all => (window.written = [], all))(window.written.map(w => w.text).join())") }
+	marks := func() string {
+		return eval[string](p.tab, "(all => (window.written = [], all))(window.written.map(w => w.text).join())")
+	}
 	whole := marks()
 	eval[bool](p.tab, "document.querySelector('.u-over').scrollIntoView({block: 'center'}), true")
 	box := eval[map[string]float64](p.tab, "(r => ({x: r.x, y: r.y, w: r.width, h: r.height}))(document.querySelector('.u-over').getBoundingClientRect())")

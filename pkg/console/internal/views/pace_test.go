@@ -23,17 +23,17 @@ func TestLoadedPace(t *testing.T) {
 		ends []ending
 		want float64
 	}{
-		"on time":                          {run(360, 0, time.Minute, 5*ms, time.Minute), 0},
-		"all late alike, without Kafka":    {run(360, 0, time.Minute, 1900*ms, time.Minute), 0},
-		"a crowd that takes a minute":      {run(400, 0, 20*time.Second, 5*ms, time.Minute), 400. / 60},
-		"a crowd at one moment":            {run(400, 0, 0, 5*ms, 4*time.Second), 100},
-		"a crowd among what is on time":    {append(run(300, 0, time.Minute, 5*ms, time.Minute), run(1000, 20*time.Second, 0, 0, 10*time.Second)...), 105},
-		"after an outage of two minutes":   {run(240, -2*time.Minute, 2*time.Minute, 2*time.Minute, 3*time.Second), 80},
-		"always a minute late":             {run(180, 0, time.Minute, time.Minute, time.Minute), 3},
+		"on time":                           {run(360, 0, time.Minute, 5*ms, time.Minute), 0},
+		"all late alike, without Kafka":     {run(360, 0, time.Minute, 1900*ms, time.Minute), 0},
+		"a crowd that takes a minute":       {run(400, 0, 20*time.Second, 5*ms, time.Minute), 400. / 60},
+		"a crowd at one moment":             {run(400, 0, 0, 5*ms, 4*time.Second), 100},
+		"a crowd among what is on time":     {append(run(300, 0, time.Minute, 5*ms, time.Minute), run(1000, 20*time.Second, 0, 0, 10*time.Second)...), 105},
+		"after an outage of two minutes":    {run(240, -2*time.Minute, 2*time.Minute, 2*time.Minute, 3*time.Second), 80},
+		"always a minute late":              {run(180, 0, time.Minute, time.Minute, time.Minute), 3},
 		"a slow kind among what is on time": {append(run(300, 0, time.Minute, 5*ms, time.Minute), run(150, 0, 10*time.Second, 5*time.Second, time.Minute)...), 0},
-		"a crowd that is done in a moment": {run(400, 0, 0, 5*ms, 300*ms), 0},
-		"too few":                          {run(19, 0, 0, 5*ms, 10*time.Second), 0},
-		"none":                             {nil, 0},
+		"a crowd that is done in a moment":  {run(400, 0, 0, 5*ms, 300*ms), 0},
+		"too few":                           {run(19, 0, 0, 5*ms, 10*time.Second), 0},
+		"none":                              {nil, 0},
 	} {
 		if got := loadedPace(c.ends); !about(got, c.want, 0.1) {
 			t.Errorf("%s: %.1f a second, want %.1f", name, got, c.want)
