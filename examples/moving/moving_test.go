@@ -42,7 +42,7 @@ func begin(t *testing.T) *story {
 		pipelinetest.Must(t, err)
 	}
 	clock := duetimetest.NewClock(t, db)
-	return &story{moving.NewService(duetimetest.Client(t, db, duetimetest.On(clock))), t, db, clock, old{db.DB}}
+	return &story{moving.NewService(duetimetest.Client(t, db, duetimetest.On(clock))), t, db, clock, old{db}}
 }
 
 func (s *story) backfill(want int) {
@@ -184,7 +184,7 @@ func TestMoveUnderLoad(t *testing.T) {
 // move goes through the steps of docs/MIGRATING.md.
 func move(t *testing.T, p *embedded.Pipeline) {
 	t.Helper()
-	service, before := moving.NewService(p.Client), old{p.DB().DB}
+	service, before := moving.NewService(p.Client), old{p.DB()}
 	cron := running(t, func(ctx context.Context) error {
 		_, err := before.scan(ctx, time.Now())
 		return err

@@ -2,15 +2,15 @@ package moving_test
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/examples/moving"
 )
 
 // old is the service's version of before: it knows the table alone, and cron calls its scan.
-type old struct{ db *sql.DB }
+type old struct{ db *sqlx.DB }
 
 func (o old) start(ctx context.Context, id int64, customer string, endsAt time.Time) error {
 	_, err := o.db.ExecContext(ctx, "INSERT INTO trials VALUES (?, ?, ?, 'open')", id, customer, endsAt.UnixMilli())
@@ -24,19 +24,9 @@ func (o old) extend(ctx context.Context, id int64, endsAt time.Time) error {
 
 // scan ends what is due, each trial in a transaction of its own.
 func (o old) scan(ctx context.Context, now time.Time) (ended int, err error) {
-	rows, err := o.db.QueryContext(ctx, "SELECT id FROM trials WHERE state = 'open' AND ends_at <= ?", now.UnixMilli())
-	if err != nil {
-		return 0, err
-	}
 	var due []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return 0, errors.Join(err, rows.Close())
-		}
-		due = append(due, id)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+	err = o.db.SelectContext(ctx, &due, "SELECT id FROM trials WHERE state = 'open' AND ends_at <= ?", now.UnixMilli())
+	if err != nil {
 		return 0, err
 	}
 	for _, id := range due {
