@@ -128,6 +128,27 @@ func TestFailureHoldsUpItsKey(t *testing.T) {
 	})
 }
 
+// A task that fails where a batch runs again because of another one, between savepoints, holds up its key too.
+func TestFailureInARepeatedBatchHoldsUpItsKey(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		mux := worker.NewMux()
+		worker.Handle(mux, march, func(ctx context.Context, tx *worker.Tx, m worker.Task[payload]) error {
+			if m.Payload.Word == "1" {
+				return errSick
+			}
+			return effect(ctx, tx, m)
+		})
+		made := append(w.marches("city", 3), w.marches("other", 1)...)
+		w.due1(made[3].ID, made[0].DueAt.Add(-time.Second)) // it fails first
+		got := w.pass(w.worker(mux, engine.Config{}), made...)
+		for i, result := range []string{"failed", "behind", "behind", "failed"} {
+			want(t, fmt.Sprint("result of ", i), got[made[i].ID].Result, result)
+		}
+		want(t, "effects behind", w.effects(made[1].ID)+w.effects(made[2].ID), 0)
+	})
+}
+
 func tail(words []string, n int) []string { return words[max(0, len(words)-n):] }
 
 // What a worker runs at this moment is pending until its COMMIT, though its row is locked.

@@ -284,7 +284,7 @@ var guards = []guard{
 		"internal/settle/run.go",
 		"		t.blockBehindFailed(call)\n",
 		"",
-		"internal/worker TestFailureHoldsUpItsKey",
+		"internal/worker TestFailureInARepeatedBatchHoldsUpItsKey",
 	},
 	{
 		"the end of a task of an order key wakes no other",
