@@ -120,7 +120,7 @@ func TestAPIPage(t *testing.T) {
 	p.click("#List button:not([type])")
 	p.says("#List output", "200")
 	p.fill("#List textarea", `{"owner": "d'Artagnan", "limit": "many"}`)
-	p.says("#List .curl", `-d '{"owner": "d'\\''Artagnan", "limit": "many"}'`)
+	p.says("#List .curl", `-d '{"owner": "d'\''Artagnan", "limit": "many"}'`)
 	p.click("#List button:not([type])")
 	p.says("#List output", "limit must be a whole number")
 	p.forgive("400")
