@@ -25,7 +25,7 @@ async function call(form) {
 }
 
 const forms = [...document.querySelectorAll("form")];
-const show = () => forms.forEach((form) => { form.querySelector(".curl").textContent = curlOf(form); });
+const show = (changed) => changed.forEach((form) => { form.querySelector(".curl").textContent = curlOf(form); });
 
 for (const form of forms) {
   form.addEventListener("submit", async (event) => {
@@ -40,5 +40,5 @@ for (const form of forms) {
   });
   form.querySelector(".copy").addEventListener("click", () => navigator.clipboard.writeText(curlOf(form)));
 }
-document.addEventListener("input", show);
-show();
+document.addEventListener("input", (event) => show(event.target.form ? [event.target.form] : forms)); // the token is in each
+show(forms);

@@ -119,7 +119,8 @@ func TestAPIPage(t *testing.T) {
 	p.says("#List .curl", "-H 'Authorization: Bearer TOKEN'")
 	p.click("#List button:not([type])")
 	p.says("#List output", "200")
-	p.fill("#List textarea", `{"owner": "d'Artagnan", "limit": "many"}`)
+	eval[bool](p, `(at => { at.value = '{"owner": "d\'Artagnan", "limit": "many"}'; return at.dispatchEvent(new Event("input", {bubbles: true})) })(`+
+		`document.querySelector("#List textarea"))`)
 	p.says("#List .curl", `-d '{"owner": "d'\''Artagnan", "limit": "many"}'`)
 	p.click("#List button:not([type])")
 	p.says("#List output", "limit must be a whole number")
