@@ -42,8 +42,8 @@ type Ahead struct {
 	Overdue int64       `json:"overdue"` // tasks that are due for longer than the configuration's grace
 	Cut     bool        `json:"cut"`     // some numbers of tasks are lower bounds
 
-	// How many tasks a second workers ended while tasks waited for them: in the slowest and in the fastest such minute of the last hour,
-	// and of the last day as far as this console has measured it. All three are 0 if no tasks waited.
+	// How many tasks a second workers ended while tasks waited for them: in the slowest and in the fastest such minute of the
+	// last hour, and of the last day as far as this console has measured it. All three are 0 if no tasks waited.
 	CapacityLow  float64 `json:"capacity_low"`
 	CapacityHigh float64 `json:"capacity_high"`
 	CapacityAtMs int64   `json:"capacity_at_ms"` // the newest of these minutes

@@ -26,7 +26,8 @@ func (s *site) jump(w http.ResponseWriter, v *visit) {
 	lead(w, to)
 }
 
-// goal is the address of a task by its id, of an owner, or of the tasks of a kind or a queue. What is none of these is taken for an owner.
+// goal is the address of a task by its id, of an owner, or of the tasks of a kind or a queue. What is none of these is taken for
+// an owner.
 func (v *visit) goal(ctx context.Context, text string) (string, error) {
 	owner := v.Link("owner", "owner", text)
 	if id, err := task.ParseID(text); err == nil {
@@ -36,7 +37,7 @@ func (v *visit) goal(ctx context.Context, text string) (string, error) {
 		}
 	}
 	if task.CheckOwner(text) != nil {
-		return owner, nil // where the mistake is said
+		return owner, nil //nolint:nilerr // The owner's page says what is wrong.
 	}
 	if known, err := v.knowsOwner(ctx, text); known || err != nil {
 		return owner, err

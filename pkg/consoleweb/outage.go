@@ -48,7 +48,8 @@ func (s *site) watch(ctx context.Context, read func(ctx context.Context) error) 
 
 // blame tells what failed because the database does not answer from what failed otherwise, or took too long.
 func (s *site) blame(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, errAway) || errors.Is(err, context.Canceled) || statusOf(err) < http.StatusInternalServerError {
+	known := errors.Is(err, errAway) || errors.Is(err, context.Canceled)
+	if err == nil || known || statusOf(err) < http.StatusInternalServerError {
 		return err
 	}
 	if s.away(ctx) {
@@ -57,8 +58,8 @@ func (s *site) blame(ctx context.Context, err error) error {
 	return err
 }
 
-// away asks the database for almost nothing, and reports whether it does not answer. The context's end does not end it: what blame
-// asks about has mostly used up its time.
+// away asks the database for almost nothing, and reports whether it does not answer. The context's end does not end it: what
+// blame asks about has mostly used up its time.
 func (s *site) away(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()

@@ -67,7 +67,7 @@ func (v *visit) relative(d time.Duration) string {
 }
 
 // Ago is how long ago a moment is while the page is written, which may be seconds after it was asked for.
-func (v *visit) Ago(ms int64) string { return v.relative(time.UnixMilli(ms).Sub(time.Now())) }
+func (v *visit) Ago(ms int64) string { return v.relative(time.Until(time.UnixMilli(ms))) }
 
 // Span is a duration in milliseconds, as people say it.
 func (v *visit) Span(ms int64) string { return v.short(time.Duration(ms) * time.Millisecond) }

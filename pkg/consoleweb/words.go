@@ -24,7 +24,7 @@ type words struct{ en, zh string }
 var messages = sync.OnceValue(func() map[string]words {
 	all := map[string]words{}
 	for _, part := range []map[string]words{
-		frameWords(), stateWords(), viewWords(), ownerWords(), figureWords(), changeWords(), outcomeWords(), errorWords(), singularWords(),
+		frameWords(), stateWords(), viewWords(), ownerWords(), figureWords(), healthWords(), changeWords(), outcomeWords(), errorWords(), singularWords(),
 	} {
 		maps.Copy(all, part)
 	}
@@ -213,8 +213,8 @@ func singularWords() map[string]words {
 		"ahead.line.one":       {"What the workers did under load in one step: %s task", "负载下工作进程每个时段完成 %s 个任务"},
 		"ahead.more.one":       {"%d smaller group is left out.", "另有 %d 个较小的分组未显示。"},
 		"health.degraded.one": {
-			"%d worker looks in MySQL, as no hints come in time: Kafka, Redis or the leader of event may be away. No task is lost; some are up " +
-				"to 2 s late. The runbook is docs/runbooks/degraded.md.",
+			"%d worker looks in MySQL, as no hints come in time: Kafka, Redis or the leader of event may be away. " +
+				"No task is lost; some are up to 2 s late. The runbook is docs/runbooks/degraded.md.",
 			"%d 个工作进程改查 MySQL，因为提示未及时到达：Kafka、Redis 或 event 的领导者可能不可用。任务不会丢失，部分最多延迟 2 秒。" +
 				"处理手册：docs/runbooks/degraded.md。",
 		},

@@ -143,7 +143,7 @@ func ownerWords() map[string]words {
 	}
 }
 
-// figureWords are the words of figures: what is ahead, lag and health.
+// figureWords are the words of what is ahead, and of lag.
 func figureWords() map[string]words {
 	return map[string]words{
 		"bykind":         {"by kind", "按类型"},
@@ -179,33 +179,39 @@ func figureWords() map[string]words {
 		"lag.late":      {"Later than a second", "迟到超过一秒"},
 		"lag.burn":      {"Burn", "消耗速度"},
 		"lag.burntext":  {"1 × spends exactly the budget of this span.", "1 × 表示恰好用完此范围的预算。"},
-		"queues":        {"Queues", "队列"},
-		"leaders":       {"Leaders", "领导者"},
-		"leader":        {"Leader", "领导者"},
-		"term":          {"Term", "任期"},
-		"ledby":         {"Led by", "当前进程"},
-		"nobody":        {"no living process", "没有存活的进程"},
-		"shards":        {"Shards", "分片"},
-		"marker":        {"Marker", "标记"},
-		"rate":          {"Rate", "速率"},
-		"concurrency":   {"Concurrency", "并发"},
-		"paused":        {"paused", "已暂停"},
-		"degraded":      {"degraded", "已降级"},
-		"limited":       {"limited", "受限"},
-		"late":          {"late", "迟到"},
-		"noworker":      {"no worker reports", "无工作进程上报"},
-		"workers":       {"Workers", "工作进程"},
-		"runs":          {"runs", "运行中"},
-		"limits":        {"Limits", "限制"},
-		"resign":        {"Ask to resign", "要求让位"},
-		"resigns":       {"was asked to resign", "已要求让位"},
+	}
+}
+
+// healthWords are the words of health.
+func healthWords() map[string]words {
+	return map[string]words{
+		"queues":      {"Queues", "队列"},
+		"leaders":     {"Leaders", "领导者"},
+		"leader":      {"Leader", "领导者"},
+		"term":        {"Term", "任期"},
+		"ledby":       {"Led by", "当前进程"},
+		"nobody":      {"no living process", "没有存活的进程"},
+		"shards":      {"Shards", "分片"},
+		"marker":      {"Marker", "标记"},
+		"rate":        {"Rate", "速率"},
+		"concurrency": {"Concurrency", "并发"},
+		"paused":      {"paused", "已暂停"},
+		"degraded":    {"degraded", "已降级"},
+		"limited":     {"limited", "受限"},
+		"late":        {"late", "迟到"},
+		"noworker":    {"no worker reports", "无工作进程上报"},
+		"workers":     {"Workers", "工作进程"},
+		"runs":        {"runs", "运行中"},
+		"limits":      {"Limits", "限制"},
+		"resign":      {"Ask to resign", "要求让位"},
+		"resigns":     {"was asked to resign", "已要求让位"},
 		"health.redis": {
 			"Redis does not answer. Tasks go on, up to 2 s late: workers look in MySQL. The runbook is docs/runbooks/redis-lost.md.",
 			"Redis 无响应。任务照常执行，最多延迟 2 秒：工作进程改查 MySQL。处理手册：docs/runbooks/redis-lost.md。",
 		},
 		"health.degraded": {
-			"%d workers look in MySQL, as no hints come in time: Kafka, Redis or the leader of event may be away. No task is lost; some are up " +
-				"to 2 s late. The runbook is docs/runbooks/degraded.md.",
+			"%d workers look in MySQL, as no hints come in time: Kafka, Redis or the leader of event may be away. " +
+				"No task is lost; some are up to 2 s late. The runbook is docs/runbooks/degraded.md.",
 			"%d 个工作进程改查 MySQL，因为提示未及时到达：Kafka、Redis 或 event 的领导者可能不可用。任务不会丢失，部分最多延迟 2 秒。" +
 				"处理手册：docs/runbooks/degraded.md。",
 		},

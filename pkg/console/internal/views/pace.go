@@ -28,8 +28,8 @@ type ending struct {
 	lag time.Duration
 }
 
-// Pace returns, for each of some minutes from a moment on, how many tasks a second workers ended while tasks waited for them; 0 for a
-// minute in which too few did, or none waited: what workers happen to end says nothing about what they can. Where there are many tasks
+// Pace returns, for each of some minutes from a moment on, how many tasks a second workers ended while tasks waited for them. It
+// is 0 for a minute in which too few did: what workers happen to end says nothing about what they can. Where there are many tasks
 // it reads some of them.
 func (v Views) Pace(ctx context.Context, from time.Time, minutes int) ([]float64, error) {
 	spans := spansOf(from, time.Minute, minutes)
@@ -38,8 +38,10 @@ func (v Views) Pace(ctx context.Context, from time.Time, minutes int) ([]float64
 		return nil, err
 	}
 	paces := make([]float64, minutes)
-	rows := sampleRows(counts, func(i int) float64 { return float64(counts[i].entries) }, int64(min(paceRows*minutes, sampleBudget)))
-	text, args := byChange.sampleSQL(v.Store.Dialect(), spans, counts, rows, "state, run_at AS ran, COALESCE(finished_at, 0) AS ended")
+	whole := func(i int) float64 { return float64(counts[i].entries) }
+	rows := sampleRows(counts, whole, int64(min(paceRows*minutes, sampleBudget)))
+	const list = "state, run_at AS ran, COALESCE(finished_at, 0) AS ended"
+	text, args := byChange.sampleSQL(v.Store.Dialect(), spans, counts, rows, list)
 	if text == "" {
 		return paces, nil
 	}
@@ -58,7 +60,7 @@ func (v Views) Pace(ctx context.Context, from time.Time, minutes int) ([]float64
 		}
 	}
 	for i := range paces {
-		paces[i] = loadedPace(ends[i]) * float64(counts[i].entries) / float64(max(1, read[i]))
+		paces[i] = loadedPace(ends[i]) * whole(i) / float64(max(1, read[i]))
 	}
 	return paces, nil
 }
@@ -99,8 +101,8 @@ func loadedRuns(ends []ending) (runs [][]ending) {
 	return runs
 }
 
-// queued reports whether tasks waited for workers, not for their hints: those that come late, as without Kafka, do so by some seconds
-// and all alike. Where tasks wait for workers, the wait grows with a crowd, shrinks after an outage, or is long.
+// queued reports whether tasks waited for workers, not for their hints: those that come late, as without Kafka, do so by some
+// seconds and all alike. Where tasks wait for workers, the wait grows with a crowd, shrinks after an outage, or is long.
 func queued(ends []ending, took time.Duration) bool {
 	quarter := max(1, len(ends)/4)
 	first, last := meanLag(ends[:quarter]), meanLag(ends[len(ends)-quarter:])

@@ -6,11 +6,13 @@
 
   // The line of a point, and what its ends mean.
   function lineOf(link) {
-    var line = link.closest("svg.line"), pad = Number(line.dataset.pad), from = Number(line.dataset.from), to = Number(line.dataset.to);
-    var width = line.viewBox.baseVal.width;
+    var line = link.closest("svg.line"), width = line.viewBox.baseVal.width;
+    var pad = Number(line.dataset.pad), from = Number(line.dataset.from), to = Number(line.dataset.to);
     return {
       within: function (x) { return Math.min(width - pad, Math.max(pad, x)); },
-      place: function (e) { return this.within(new DOMPoint(e.clientX, e.clientY).matrixTransform(line.getScreenCTM().inverse()).x); },
+      place: function (e) {
+        return this.within(new DOMPoint(e.clientX, e.clientY).matrixTransform(line.getScreenCTM().inverse()).x);
+      },
       moment: function (x) {
         var ms = from + (x - pad) / (width - 2 * pad) * (to - from);
         var step = to - from > 2 * 86400000 ? 60000 : 1000;
@@ -41,7 +43,9 @@
   }
   function free(e) { return e.target.closest("svg.line a.free"); }
 
-  document.addEventListener("dragstart", function (e) { if (e.target.closest && free(e)) { e.preventDefault(); } }); // a text has no closest
+  document.addEventListener("dragstart", function (e) {
+    if (e.target.closest && free(e)) { e.preventDefault(); } // a text has no closest
+  });
   document.addEventListener("pointerdown", function (e) {
     var link = free(e);
     if (!link || e.button !== 0) { return; }

@@ -37,8 +37,8 @@
     if (e.detail.target !== body || !body.firstChild) { return; }
     if (!dialog.open) { dialog.showModal(); }
     // Enter answers the question, but does not do what can't be taken back: that takes a step to its button.
-    var first = body.querySelector("form .grave") ? "[data-no]" : body.querySelector("form") ? "form input:not([type=hidden]), form button" : "a";
-    first = body.querySelector(first);
+    var field = "form input:not([type=hidden]), form button";
+    var first = body.querySelector(body.querySelector("form .grave") ? "[data-no]" : body.querySelector("form") ? field : "a");
     if (first) { first.focus(); }
     body.querySelectorAll(".question td a").forEach(function (a) { a.target = "_blank"; }); // the question stays
   });
@@ -65,7 +65,8 @@
     var selection = getSelection();
     document.querySelectorAll("[data-at]:not([data-at=''])").forEach(function (e) {
       var text = (e.dataset.text || "%s").replace("%s", relative(Number(e.dataset.at)));
-      if (e.textContent !== text && (selection.isCollapsed || !selection.containsNode(e, true))) { e.textContent = text; } // else it was lost
+      var free = selection.isCollapsed || !selection.containsNode(e, true); // else the selection would be lost
+      if (free && e.textContent !== text) { e.textContent = text; }
     });
     var figures = live && live.hasAttribute("hx-get") && live.querySelector("[data-read]");
     if (figures && now() - figures.dataset.at > oldAfter) { live.classList.add("old"); } // they wait for the reader
@@ -102,12 +103,13 @@
     unanswered.firstElementChild.textContent = "";
     live.classList.remove("old");
   }
-  // New figures leave the reader's place: the focus, and how far tables are scrolled. What is selected, typed, dragged or asked about is
-  // not replaced.
+  // New figures leave the reader's place: the focus, and how far tables are scrolled. What is selected, typed, dragged or asked
+  // about is not replaced.
   var place = null;
   function focusable() { return Array.from(live.querySelectorAll("a[href], button, input, select, .wide")); }
   function isUsed() {
-    return !getSelection().isCollapsed && live.contains(getSelection().anchorNode) || dialog.open || live.querySelector(".moving") ||
+    var selected = !getSelection().isCollapsed && live.contains(getSelection().anchorNode);
+    return selected || dialog.open || live.querySelector(".moving") ||
       Array.from(live.querySelectorAll("input:not([type=hidden])")).some(function (e) { return e.value !== e.defaultValue; });
   }
   function keepPlace() {
@@ -136,7 +138,8 @@
       return keepPlace();
     }
     e.detail.shouldSwap = false;
-    var why = new DOMParser().parseFromString(e.detail.xhr.responseText, "text/html").querySelector("main .mistake[role=alert]");
+    var answer = new DOMParser().parseFromString(e.detail.xhr.responseText, "text/html");
+    var why = answer.querySelector("main .mistake[role=alert]");
     keep(why ? why.textContent : unanswered.dataset.text);
   });
   ["htmx:sendError", "htmx:timeout"].forEach(function (name) {

@@ -10,7 +10,9 @@
     if (Math.abs(ms) >= 10000) { return (ms / 1000).toFixed(1) + " s"; }
     return ms.toFixed(Math.abs(ms) >= 100 ? 0 : 1) + " ms";
   }
-  function mark(ms) { return Math.abs(ms) >= 1000 ? Number((ms / 1000).toPrecision(6)) + " s" : Number(ms.toPrecision(6)) + " ms"; }
+  function mark(ms) {
+    return Math.abs(ms) >= 1000 ? Number((ms / 1000).toPrecision(6)) + " s" : Number(ms.toPrecision(6)) + " ms";
+  }
   // The axis has room for its longest mark.
   function room(u, marks, axis) {
     if (!marks) { return 50; } // before the first drawing
