@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/duetime/duetime/internal/api"
@@ -28,16 +30,16 @@ func callerOf(name string, role api.Role, owners, kinds []string) api.Token {
 // procedures returns the paths of all methods that the files describe.
 func procedures() []string {
 	var paths []string
-	for _, file := range []protoreflect.FileDescriptor{
-		v1.File_duetime_v1_task_proto, v1.File_duetime_v1_recurrence_proto, v1.File_duetime_v1_operation_proto, v1.File_duetime_v1_owner_proto,
-	} {
+	protoregistry.GlobalFiles.RangeFilesByPackage("duetime.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			service := file.Services().Get(i)
 			for k := range service.Methods().Len() {
 				paths = append(paths, fmt.Sprintf("/%s/%s", service.FullName(), service.Methods().Get(k).Name()))
 			}
 		}
-	}
+		return true
+	})
+	slices.Sort(paths)
 	return paths
 }
 
@@ -46,7 +48,7 @@ func TestRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t,
 		callerOf("reader", api.RoleRead, nil, nil), callerOf("shop", api.RoleSchedule, nil, nil), callerOf("admin", api.RoleOperate, nil, nil))
-	reads := []string{"Get", "List", "Watch", "ListRecurrences", "ListBlockedOwners", "AwaitDue"}
+	reads := []string{"Get", "List", "Watch", "ListRecurrences", "ListBlockedOwners", "AwaitDue", "GetGroup", "ListGroups"}
 	operates := []string{
 		"Retry", "PreviewOperation", "BeginOperation", "GetOperation", "ListOperations", "CancelOperation", "BlockOwner", "UnblockOwner",
 	}

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/console"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -16,6 +18,9 @@ type groups struct{ *service }
 // MakeGroup makes a group with its members and its follower.
 func (s groups) MakeGroup(ctx context.Context, r *v1.MakeGroupRequest) (*v1.MakeGroupResponse, error) {
 	who := callerOf(ctx)
+	if err := checkGroup(r.GetName()); err != nil {
+		return nil, err
+	}
 	if r.GetFollower() == nil {
 		return nil, &task.FieldError{Field: "follower", Problem: "must be set"}
 	}
@@ -124,6 +129,9 @@ func (s groups) GetGroup(ctx context.Context, r *v1.GetGroupRequest) (*v1.GetGro
 
 // seen reads a group. One outside of the caller's scope is not there.
 func (s groups) seen(ctx context.Context, name string) (console.Group, error) {
+	if err := checkGroup(name); err != nil {
+		return console.Group{}, err
+	}
 	g, err := s.console.Group(ctx, name)
 	if err == nil && !callerOf(ctx).sees(g.FollowerOwner, g.FollowerKind) {
 		err = task.ErrNoGroup
@@ -157,4 +165,12 @@ func groupMessage(g console.Group) *v1.Group {
 		FollowerId: g.FollowerID.String(), FollowerKind: g.FollowerKind, FollowerOwner: g.FollowerOwner, Note: g.Note,
 		CreatedAt: stampMs(&g.CreatedAtMs), EndedAt: stampMs(g.EndedAtMs),
 	}
+}
+
+// checkGroup returns the FieldError of a name that no group can have.
+func checkGroup(name string) error {
+	if wrong, is := errors.AsType[*task.FieldError](protocol.CheckGroup(name)); is {
+		return &task.FieldError{Field: "name", Problem: wrong.Problem}
+	}
+	return nil
 }

@@ -75,7 +75,7 @@ func TestGroupInput(t *testing.T) {
 	c, ctx := w.dial(t, "", connect.WithGRPC()), t.Context()
 	noOwner := newTask("")
 	for field, r := range map[string]*v1.MakeGroupRequest{
-		"group":            makeGroup("", "ann", false),
+		"name":             makeGroup("", "ann", false),
 		"follower":         {Name: "g"},
 		"follower.owner":   {Name: "g", Follower: noOwner},
 		"members[1].owner": makeGroup("g", "ann", false, newTask("ann"), noOwner),
@@ -89,7 +89,7 @@ func TestGroupInput(t *testing.T) {
 	_, err = c.GetGroup(ctx, &v1.GetGroupRequest{Name: "g"})
 	wantCode(t, err, connect.CodeNotFound, "NO_GROUP")
 	_, err = c.SealGroup(ctx, &v1.SealGroupRequest{Name: strings.Repeat("x", 65)})
-	wantCode(t, err, connect.CodeNotFound, "NO_GROUP")
+	wantField(t, err, connect.CodeInvalidArgument, "name")
 }
 
 // A token makes groups within its scope, and sees those whose follower it sees.

@@ -20,7 +20,7 @@ import (
 )
 
 // kindOf declares the kind of a request's task. What the kind's worker knows of it, such as its retries, is not asked here.
-func (s *service) kindOf(name, queue string, maxAttempts int32) (task.Kind[any], error) {
+func (s *service) kindOf(name, queue string, maxAttempts int32, more ...task.KindOption) (task.Kind[any], error) {
 	info := task.KindInfo{Name: name, Queue: cmp.Or(queue, defaultQueue), MaxAttempts: cmp.Or(int(maxAttempts), 1)}
 	if err := info.Check(); err != nil { // NewKind panics
 		return task.Kind[any]{}, err
@@ -28,7 +28,7 @@ func (s *service) kindOf(name, queue string, maxAttempts int32) (task.Kind[any],
 	if err := s.checkQueue("queue", info.Queue); err != nil {
 		return task.Kind[any]{}, err
 	}
-	options := []task.KindOption{task.Queue(info.Queue)}
+	options := append([]task.KindOption{task.Queue(info.Queue)}, more...)
 	if maxAttempts != 0 {
 		options = append(options, task.MaxAttempts(info.MaxAttempts))
 	}
@@ -48,7 +48,11 @@ func (s *service) checkQueue(field, queue string) error {
 // spec makes the spec of a new task, within the caller's scope. The spec's limits are checked too, so that an error names the
 // task of many.
 func (s *service) spec(who caller, t *v1.NewTask) (task.Spec, error) {
-	kind, err := s.kindOf(t.GetKind(), t.GetQueue(), t.GetMaxAttempts())
+	var inOrder []task.KindOption
+	if t.GetOrderKey() != "" {
+		inOrder = append(inOrder, task.InOrder())
+	}
+	kind, err := s.kindOf(t.GetKind(), t.GetQueue(), t.GetMaxAttempts(), inOrder...)
 	if err != nil {
 		return task.Spec{}, err
 	}
@@ -83,6 +87,9 @@ func optionsOf(t *v1.NewTask) ([]task.Option, error) {
 			return nil, err
 		}
 		options = append(options, task.WithID(id))
+	}
+	if t.GetOrderKey() != "" {
+		options = append(options, task.OrderKey(t.GetOrderKey()))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.GetLabels())) {
 		options = append(options, task.Label(name, t.GetLabels()[name]))

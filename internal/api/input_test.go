@@ -16,6 +16,7 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // Input outside of the limits names its field, and changes nothing.
@@ -254,4 +255,23 @@ func TestPayloads(t *testing.T) {
 	if got := page.GetTasks()[0]; got.GetPayloadJson() != `{"a":` {
 		t.Errorf("a payload that is no JSON came back as %v, %q", got.GetPayload(), got.GetPayloadJson())
 	}
+}
+
+// A task with an order key takes effect in order, and shows the key.
+func TestOrderKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, ctx := w.dial(t, ""), t.Context()
+	march := newTask("ann")
+	march.OrderKey = "city-17"
+	made, err := c.Schedule(ctx, &v1.ScheduleRequest{Task: march})
+	pipelinetest.Must(t, err)
+	got, err := c.Get(ctx, &v1.GetRequest{TaskId: made.GetTask().GetTaskId()})
+	pipelinetest.Must(t, err)
+	if key := got.GetTask().GetOrderKey(); key != "city-17" {
+		t.Errorf("got the order key %q, want city-17", key)
+	}
+	march.OrderKey = strings.Repeat("x", task.MaxKey+1)
+	_, err = c.Schedule(ctx, &v1.ScheduleRequest{Task: march})
+	wantField(t, err, connect.CodeInvalidArgument, "task.order_key")
 }

@@ -44,7 +44,8 @@ func messageOf(row task.Task) *v1.Task { return taskMessage(console.TaskOf(row))
 
 func taskMessage(t console.Task) *v1.Task {
 	out := &v1.Task{
-		TaskId: t.ID.String(), Kind: t.Kind, Owner: t.Owner, Subject: t.Subject, Labels: t.Labels, Group: t.Group, Queue: t.Queue,
+		TaskId: t.ID.String(), Kind: t.Kind, Owner: t.Owner, Subject: t.Subject, Labels: t.Labels, Group: t.Group, OrderKey: t.OrderKey,
+		Queue: t.Queue,
 		State: stateNames[t.State], DueAt: stampMs(&t.DueAtMs), RunAt: stampMs(&t.RunAtMs), Version: t.Version,
 		Attempt: int32(t.Attempt), MaxAttempts: int32(t.MaxAttempts), //nolint:gosec // columns of 32 bits
 		LastError: t.LastError, CreatedAt: stampMs(&t.CreatedAtMs), UpdatedAt: stampMs(&t.UpdatedAtMs), FinishedAt: stampMs(t.FinishedAt),

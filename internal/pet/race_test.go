@@ -86,6 +86,7 @@ func TestLastCards(t *testing.T) {
 	t.Parallel()
 	rules := start
 	rules.SpeedupCards, rules.AutofeedCards = 2, 2
+	rules.Speedup = time.Hour // the meal goes on after both
 	w := newWorld(t, rules)
 	id := w.create("ann").ID
 	w.act(id, "feed")

@@ -241,7 +241,9 @@ type Task struct {
 	// Absent while the task is pending.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	// The group of which the task is a member.
-	Group         string `protobuf:"bytes,19,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,19,opt,name=group,proto3" json:"group,omitempty"`
+	// The order key of a task that takes effect in order: as it was given, or the owner and the subject.
+	OrderKey      string `protobuf:"bytes,20,opt,name=order_key,json=orderKey,proto3" json:"order_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -409,6 +411,13 @@ func (x *Task) GetGroup() string {
 	return ""
 }
 
+func (x *Task) GetOrderKey() string {
+	if x != nil {
+		return x.OrderKey
+	}
+	return ""
+}
+
 // NewTask is a task to be scheduled.
 type NewTask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -445,7 +454,9 @@ type NewTask struct {
 	Window *durationpb.Duration `protobuf:"bytes,14,opt,name=window,proto3" json:"window,omitempty"`
 	// A UUID of the caller's own: a repeated call with it schedules one task. With another owner, kind or payload than the task has,
 	// the answer is ALREADY_EXISTS with the reason ID_TAKEN. Made by the server if it is absent.
-	TaskId        string `protobuf:"bytes,15,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	TaskId string `protobuf:"bytes,15,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// The task takes effect after all earlier tasks with the same order key, whoever owns them. At most 128 bytes.
+	OrderKey      string `protobuf:"bytes,16,opt,name=order_key,json=orderKey,proto3" json:"order_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -592,6 +603,13 @@ func (x *NewTask) GetWindow() *durationpb.Duration {
 func (x *NewTask) GetTaskId() string {
 	if x != nil {
 		return x.TaskId
+	}
+	return ""
+}
+
+func (x *NewTask) GetOrderKey() string {
+	if x != nil {
+		return x.OrderKey
 	}
 	return ""
 }
@@ -1703,7 +1721,7 @@ var File_duetime_v1_task_proto protoreflect.FileDescriptor
 const file_duetime_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\x15duetime/v1/task.proto\x12\n" +
-	"duetime.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\x06\n" +
+	"duetime.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\x06\n" +
 	"\x04Task\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -1728,10 +1746,11 @@ const file_duetime_v1_task_proto_rawDesc = "" +
 	"updated_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12;\n" +
 	"\vfinished_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12\x14\n" +
-	"\x05group\x18\x13 \x01(\tR\x05group\x1a9\n" +
+	"\x05group\x18\x13 \x01(\tR\x05group\x12\x1b\n" +
+	"\torder_key\x18\x14 \x01(\tR\borderKey\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf6\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x05\n" +
 	"\aNewTask\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x120\n" +
@@ -1748,7 +1767,8 @@ const file_duetime_v1_task_proto_rawDesc = "" +
 	"\x03key\x18\f \x01(\tR\x03key\x12.\n" +
 	"\bkey_mode\x18\r \x01(\x0e2\x13.duetime.v1.KeyModeR\akeyMode\x121\n" +
 	"\x06window\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x06window\x12\x17\n" +
-	"\atask_id\x18\x0f \x01(\tR\x06taskId\x1a9\n" +
+	"\atask_id\x18\x0f \x01(\tR\x06taskId\x12\x1b\n" +
+	"\torder_key\x18\x10 \x01(\tR\borderKey\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x05\n" +
