@@ -184,6 +184,9 @@ func (r *reader) round(ctx context.Context, what scope) (more bool, err error) {
 		if err := r.settle(t, m); err != nil {
 			return false, err
 		}
+		if err := r.wakeBehind(t, m); err != nil {
+			return false, err
+		}
 		for row := range t.ledger.Written(mark) {
 			if row.State == task.Pending && what.has(row) && !row.RunAt.After(due.Now) {
 				return true, nil // it may come before the next one
@@ -207,6 +210,27 @@ func (r *reader) headOf(t *transaction, m *member) (*protocol.Head, error) {
 		return nil, err
 	}
 	return &heads[0], nil
+}
+
+// wakeBehind gives a try at once to the task that was put off behind m, if m has ended: it is due, and takes effect in this transaction too.
+func (r *reader) wakeBehind(t *transaction, m *member) error {
+	if m.row.OrderKey == "" || r.passed[m.row.ID] {
+		return nil
+	}
+	heads, err := r.settler.store.Heads(t.ctx, r.tx, []task.ID{m.row.ID}, nil)
+	if err != nil || len(heads) == 0 || !transition.WaitsBehind(heads[0].Task) {
+		return err
+	}
+	found, err := r.settler.store.LockToRunNow(t.ctx, r.tx, heads[0].ID)
+	if err != nil || len(found.Rows) == 0 {
+		return ledger.AsRunning(err)
+	}
+	row := found.Rows[0]
+	next := transition.Follow(row, t.lockedAt)
+	if next.Version == row.Version {
+		return nil
+	}
+	return t.ledger.Save(t.ctx, []transition.Change{{Before: row, After: next}}, nil)
 }
 
 // begin makes the members of a round, in their order.

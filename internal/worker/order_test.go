@@ -348,6 +348,35 @@ func TestReaderKeepsTheOrder(t *testing.T) {
 	})
 }
 
+// A task that was put off behind another one takes effect in the transaction of the reader who settles that one.
+func TestReaderWakesWhatWaitsBehind(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		rests := true
+		mux := worker.NewMux()
+		worker.Handle(mux, march, func(ctx context.Context, tx *worker.Tx, m worker.Task[payload]) error {
+			if m.Payload.Word == "1" && rests {
+				return worker.Snooze(30 * time.Second)
+			}
+			return effect(ctx, tx, m)
+		})
+		made := w.marches("city", 2)
+		wk := w.worker(mux, engine.Config{})
+		w.pass(wk, made[0])
+		want(t, "the second", w.pass(wk, made[1])[made[1].ID].Result, "behind")
+		rests = false
+		w.store.Exec("UPDATE duetime_tasks SET run_at = due_at WHERE id = ?", made[0].ID[:])
+		c := w.reads(mux, engine.Config{})
+		pipelinetest.Must(t, c.InTx(t.Context(), func(tx *schedule.Tx) error {
+			got, err := tx.SettleOrder(t.Context(), "city")
+			if got.Done != 2 || !got.Whole() {
+				t.Errorf("settled %+v, want both", got)
+			}
+			return err
+		}))
+	})
+}
+
 // Without a key of its own the owner and the subject are the key: what follows each other about one pet.
 func TestOrderBySubject(t *testing.T) {
 	t.Parallel()
