@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/console"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -18,9 +17,6 @@ type groups struct{ *service }
 // MakeGroup makes a group with its members and its follower.
 func (s groups) MakeGroup(ctx context.Context, r *v1.MakeGroupRequest) (*v1.MakeGroupResponse, error) {
 	who := callerOf(ctx)
-	if err := checkGroup(r.GetName()); err != nil {
-		return nil, err
-	}
 	if r.GetFollower() == nil {
 		return nil, &task.FieldError{Field: "follower", Problem: "must be set"}
 	}
@@ -63,7 +59,7 @@ func (s groups) schedule(
 		}
 		return nil
 	})
-	return ids, err
+	return ids, inName(err)
 }
 
 // members makes the specs of new members.
@@ -129,14 +125,11 @@ func (s groups) GetGroup(ctx context.Context, r *v1.GetGroupRequest) (*v1.GetGro
 
 // seen reads a group. One outside of the caller's scope is not there.
 func (s groups) seen(ctx context.Context, name string) (console.Group, error) {
-	if err := checkGroup(name); err != nil {
-		return console.Group{}, err
-	}
 	g, err := s.console.Group(ctx, name)
 	if err == nil && !callerOf(ctx).sees(g.FollowerOwner, g.FollowerKind) {
 		err = task.ErrNoGroup
 	}
-	return g, err
+	return g, inName(err)
 }
 
 // ListGroups reads a page of groups, and leaves out those that the caller does not see.
@@ -167,10 +160,10 @@ func groupMessage(g console.Group) *v1.Group {
 	}
 }
 
-// checkGroup returns the FieldError of a name that no group can have.
-func checkGroup(name string) error {
-	if wrong, is := errors.AsType[*task.FieldError](protocol.CheckGroup(name)); is {
+// inName gives a mistake in a group's name the field's name in requests.
+func inName(err error) error {
+	if wrong, is := errors.AsType[*task.FieldError](err); is && wrong.Field == "group" {
 		return &task.FieldError{Field: "name", Problem: wrong.Problem}
 	}
-	return nil
+	return err
 }

@@ -172,8 +172,11 @@ func (t *Tx) joinGroup(ctx context.Context, name string, standing, made []task.T
 	return t.ledger.NewMembers(ctx, made)
 }
 
-// GetGroup reads a group, with its counts as committed. It answers task.ErrNoGroup.
+// GetGroup reads a group, with its counts as committed. It answers task.ErrNoGroup, or a *task.FieldError for what can't be a name.
 func (c *Client) GetGroup(ctx context.Context, name string) (task.Group, error) {
+	if err := protocol.CheckGroup(name); err != nil {
+		return task.Group{}, err
+	}
 	g, found, err := c.store.Group(ctx, name)
 	if err != nil {
 		return g, fmt.Errorf("get group %s: %w", name, err)
