@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 const (
@@ -65,5 +67,5 @@ func (s *site) away(ctx context.Context) bool {
 	defer cancel()
 	_, err := s.c.Pauses(ctx)
 	_, unreached := errors.AsType[net.Error](err) // an end of the time is one too
-	return unreached || errors.Is(err, driver.ErrBadConn)
+	return unreached || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
