@@ -7,7 +7,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -32,17 +31,22 @@ func Wake(ctx context.Context, store Waiting, hooks *Hooks, actor string, ids []
 		if err != nil {
 			return tx, err
 		}
-		var woken []transition.Change
-		for _, row := range rows {
-			if next := transition.Follow(row, now); next.Version != row.Version {
-				woken = append(woken, transition.Change{Before: row, After: next})
-			}
-		}
-		if len(woken) == 0 {
-			return tx, nil
-		}
-		return tx, tx.Save(ctx, woken, nil)
+		return tx, tx.Wake(ctx, rows, now)
 	})
+}
+
+// Wake gives a try at once to those of the locked rows that wait behind others. Nothing else of them changes, so no line tells of it.
+func (t *Tx) Wake(ctx context.Context, locked []task.Task, now time.Time) error {
+	var woken []transition.Change
+	for _, row := range locked {
+		if next := transition.Follow(row, now); next.Version != row.Version {
+			woken = append(woken, transition.Change{Before: row, After: next})
+		}
+	}
+	if len(woken) == 0 {
+		return nil
+	}
+	return t.Save(ctx, woken, nil)
 }
 
 // wakeBehind wakes what waited behind tasks that the transaction has ended, or made later. It is a favor: the next tries come by themselves.
@@ -89,12 +93,4 @@ func (t *Tx) freed() (ids []task.ID) {
 		}
 	}
 	return ids
-}
-
-// Ordered is what wakeBehind needs of the store.
-type Ordered interface {
-	Waiting
-	// Heads reads, without locks, the first pending task of the order key of each of these tasks, of which no two share a key; those of
-	// except don't count. A nil q means a connection of the pool.
-	Heads(ctx context.Context, q sqlx.QueryerContext, of, except []task.ID) ([]protocol.Head, error)
 }

@@ -222,15 +222,10 @@ func (r *reader) wakeBehind(t *transaction, m *member) error {
 		return err
 	}
 	found, err := r.settler.store.LockToRunNow(t.ctx, r.tx, heads[0].ID)
-	if err != nil || len(found.Rows) == 0 {
+	if err != nil {
 		return ledger.AsRunning(err)
 	}
-	row := found.Rows[0]
-	next := transition.Follow(row, t.lockedAt)
-	if next.Version == row.Version {
-		return nil
-	}
-	return t.ledger.Save(t.ctx, []transition.Change{{Before: row, After: next}}, nil)
+	return t.ledger.Wake(t.ctx, found.Rows, t.lockedAt)
 }
 
 // begin makes the members of a round, in their order.
