@@ -113,14 +113,13 @@ func (s *Store) insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 		return false, &conflictError{0, int64(len(tasks))}
 	case err != nil:
 		return false, err
-	case keyed:
-		return true, s.insertOrders(ctx, q, tasks)
 	}
-	allNew, err := s.allNew(r, len(tasks))
-	if err == nil && allNew {
-		err = s.insertOrders(ctx, q, tasks)
+	if !keyed {
+		if allNew, err := s.allNew(r, len(tasks)); err != nil || !allNew {
+			return false, err
+		}
 	}
-	return allNew, err
+	return true, s.insertOrders(ctx, q, tasks)
 }
 
 func isEnded(t task.Task) bool { return t.State != task.Pending }
