@@ -19,7 +19,7 @@ import (
 const (
 	marchPairs = 100_000
 	cities     = 2_000
-	marchSpan  = 8 * time.Minute // in which the pairs are due: two cores run twice as many a second, without a reserve for what a kill leaves behind
+	marchSpan  = 8 * time.Minute // in which the pairs are due: half of what two cores run, so that a kill leaves a reserve
 	marchAhead = 5 * time.Second // before it is due, nobody moves a march any more: a move that commits after a run would be later than it
 )
 
