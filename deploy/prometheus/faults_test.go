@@ -161,6 +161,7 @@ func TestFaultsTurnTheirAlertsTrue(t *testing.T) {
 		})
 		s.await("DuetimeDrift", false, nil)
 	})
+	faultsOfProcesses(t, s, redisClient)
 	t.Run("DuetimeRedisEvicts", func(t *testing.T) {
 		s.t = t
 		for setting, value := range map[string]string{"maxmemory": "4mb", "maxmemory-policy": "allkeys-random"} {

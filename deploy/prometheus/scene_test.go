@@ -1,6 +1,7 @@
 package prometheus_test
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -154,26 +155,41 @@ func (s *scene) await(alert string, active bool, do func()) {
 // feed makes a pet and feeds it: a task that is due at once.
 func (s *scene) feed() {
 	s.t.Helper()
-	url := s.apps["game"].URL(s.t, "game")
+	s.post(s.pet()+"/feed", "")
+}
+
+// pet makes a pet, and returns where it is.
+func (s *scene) pet() (url string) {
+	s.t.Helper()
+	url = s.apps["game"].URL(s.t, "game") + "/v1/pets"
 	var pet struct{ ID json.RawMessage }
-	pipelinetest.Must(s.t, json.Unmarshal(s.post(url+"/v1/pets", `{"owner":"ann","name":"rex"}`), &pet))
-	s.post(url+"/v1/pets/"+strings.Trim(string(pet.ID), `"`)+"/feed", "")
+	pipelinetest.Must(s.t, json.Unmarshal(s.post(url, `{"owner":"ann","name":"rex"}`), &pet))
+	return url + "/" + strings.Trim(string(pet.ID), `"`)
 }
 
 func (s *scene) post(url, body string) []byte {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, url, strings.NewReader(body))
+	status, text, err := call(s.t.Context(), url, body)
 	pipelinetest.Must(s.t, err)
-	req.Close = true
-	res, err := http.DefaultClient.Do(req)
-	pipelinetest.Must(s.t, err)
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	pipelinetest.Must(s.t, err)
-	if res.StatusCode >= 300 {
-		s.t.Fatalf("POST %s answers %d: %s", url, res.StatusCode, text)
+	if status >= 300 {
+		s.t.Fatalf("POST %s answers %d: %s", url, status, text)
 	}
 	return text
+}
+
+func call(ctx context.Context, url, body string) (status int, text []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err = io.ReadAll(res.Body)
+	return res.StatusCode, text, err
 }
 
 // insert writes so many rows that are due now, as a service in another language would.
