@@ -91,17 +91,14 @@ func (t *Tx) SetNow(now time.Time) {
 // Moment is the moment that Now has read; zero before.
 func (t *Tx) Moment() time.Time { return t.now }
 
-// Write writes transitions of locked rows, and the next tasks of recurrences whose tasks they end. The lines of the history call a
-// move of a task by the name of move.
-func (t *Tx) Write(ctx context.Context, changes []transition.Change, move string) error {
+// Write writes transitions of locked rows, and the next tasks of recurrences whose tasks they end.
+func (t *Tx) Write(ctx context.Context, changes []transition.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
 	lines := make([]protocol.Event, len(changes))
 	for i := range changes {
-		if lines[i] = transition.Changed(changes[i].Before, changes[i].After); lines[i].Name == protocol.EventMoved {
-			lines[i].Name = move
-		}
+		lines[i] = transition.Changed(changes[i].Before, changes[i].After)
 	}
 	if err := t.Save(ctx, changes, lines); err != nil {
 		return err

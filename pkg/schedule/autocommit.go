@@ -171,7 +171,7 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 				changes = append(changes, transition.Change{Before: row, After: outs[i].task})
 			}
 		}
-		return tx, tx.Write(ctx, changes, protocol.EventMoved)
+		return tx, tx.Write(ctx, changes)
 	})
 	if err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func end(ctx context.Context, tx *schedule.Tx, state task.State, ended ...task.T
 		}
 		changes[i] = transition.Change{Before: row, After: after}
 	}
-	return insideOf(tx).Ledger().Write(ctx, changes, protocol.EventMoved)
+	return insideOf(tx).Ledger().Write(ctx, changes)
 }
 
 func (w *world) end(t testing.TB, state task.State, ended ...task.Task) {

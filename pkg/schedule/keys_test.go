@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +104,12 @@ func TestKeysThatMoveAndReplaceWithinOneCall(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	w.Close(ctx) // writes the history
+	for row, line := range map[*task.Task]string{&moved: "service moved", &replaced: "service replaced", &both: "service replaced"} {
+		if life := w.life(t, row.ID); len(life) != 1 || !strings.HasPrefix(life[0], line) {
+			t.Errorf("history is %q, want one line %q", life, line)
+		}
 	}
 }
 

@@ -316,7 +316,7 @@ func (t *Tx) withdraw(
 			locked[i] = transition.NewestWithdrawn(locked[i], t.ledger.Moment())
 		}
 	}
-	if err := t.ledger.Write(ctx, changes, protocol.EventMoved); err != nil {
+	if err := t.ledger.Write(ctx, changes); err != nil {
 		return nil, nil, fmt.Errorf("%s %d tasks: %w", verb, len(changes), err)
 	}
 	return locked, transition.BeforeOf(changes), nil

@@ -193,7 +193,7 @@ func (t *Tx) transit(ctx context.Context, verb string, locked []task.Task, next 
 		changed[i].UpdatedAt = now
 		changes[i] = transition.Change{Before: row, After: changed[i]}
 	}
-	if err := t.ledger.Write(ctx, changes, protocol.EventMoved); err != nil {
+	if err := t.ledger.Write(ctx, changes); err != nil {
 		return nil, fmt.Errorf("%s %d tasks: %w", verb, len(changes), err)
 	}
 	return changed, nil

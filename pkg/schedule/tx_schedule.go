@@ -116,75 +116,54 @@ func resolve(specs []task.Spec, now time.Time) ([]task.Task, error) {
 	return wanted, nil
 }
 
-// takenTask is a task that was found under the keys of specs, and what the specs make of it: one write, whatever their number.
-type takenTask struct {
-	before, after task.Task
-	replaced      bool
-}
-
-// follow applies one more spec, of which wanted is the row that it would have made.
-func (k *takenTask) follow(mode rowform.KeyMode, wanted task.Task, now time.Time) (err error) {
-	if mode == rowform.ReplacePending {
-		k.after, err = transition.Replace(k.after, wanted, now)
-		k.replaced = true
-	} else {
-		k.after, err = transition.Move(k.after, wanted.DueAt, now)
-	}
-	k.after.Version = k.before.Version + 1
-	return err
-}
-
 // changeTaken moves and replaces the tasks that were found under the keys of KeyMove and KeyReplace specs, in the order of the
-// specs.
+// specs: one write of each task, whatever the number of its specs.
 func (t *Tx) changeTaken(ctx context.Context, specs []task.Spec, wanted, standing []task.Task, now time.Time) (
 	[]task.Task, error,
 ) {
-	taken := map[task.ID]*takenTask{}
+	var changes []transition.Change
+	at, replaced := map[task.ID]int{}, map[task.ID]bool{} // at: in changes
 	for i, row := range standing {
 		mode := specs[i].Mode()
 		if mode != rowform.MovePending && mode != rowform.ReplacePending || row.ID == specs[i].ID() {
 			continue
 		}
-		k := taken[row.ID]
-		if k == nil {
-			k = &takenTask{before: row, after: row}
-			taken[row.ID] = k
+		n, seen := at[row.ID]
+		if !seen {
+			n, at[row.ID] = len(changes), len(changes)
+			changes = append(changes, transition.Change{Before: row, After: row})
 		}
-		if err := k.follow(mode, wanted[i], t.from(now)); err != nil {
+		var err error
+		next := changes[n].After
+		if mode == rowform.ReplacePending {
+			replaced[row.ID] = true
+			next, err = transition.Replace(next, wanted[i], t.from(now))
+		} else {
+			next, err = transition.Move(next, wanted[i].DueAt, t.from(now))
+		}
+		if err != nil {
 			return nil, t.ledger.Fail(fmt.Errorf("schedule by changing %s: %w", row.ID, err))
 		}
-		k.after = t.renew(k.after)
-		k.after.UpdatedAt = now
+		next = t.renew(next)
+		next.Version, next.UpdatedAt = row.Version+1, now
+		changes[n].After = next
 	}
-	if len(taken) == 0 {
+	if len(changes) == 0 {
 		return standing, nil
 	}
-	if err := t.saveTaken(ctx, taken); err != nil {
-		return nil, err
+	lines := make([]protocol.Event, len(changes))
+	for n, c := range changes {
+		if lines[n] = transition.Changed(c.Before, c.After); replaced[c.After.ID] {
+			lines[n].Name = protocol.EventReplaced
+		}
+	}
+	if err := t.ledger.Save(ctx, changes, lines); err != nil {
+		return nil, fmt.Errorf("change %d tasks by their keys: %w", len(changes), err)
 	}
 	for i, row := range standing {
-		if k := taken[row.ID]; k != nil {
-			standing[i] = k.after
+		if n, changed := at[row.ID]; changed {
+			standing[i] = changes[n].After
 		}
 	}
 	return standing, nil
-}
-
-// saveTaken writes tasks that were moved, and those that were replaced.
-func (t *Tx) saveTaken(ctx context.Context, taken map[task.ID]*takenTask) error {
-	var moved, replaced []transition.Change
-	for _, k := range taken {
-		if c := (transition.Change{Before: k.before, After: k.after}); k.replaced {
-			replaced = append(replaced, c)
-		} else {
-			moved = append(moved, c)
-		}
-	}
-	if err := t.ledger.Write(ctx, moved, protocol.EventMoved); err != nil {
-		return fmt.Errorf("move %d tasks: %w", len(moved), err)
-	}
-	if err := t.ledger.Write(ctx, replaced, protocol.EventReplaced); err != nil {
-		return fmt.Errorf("replace %d tasks: %w", len(replaced), err)
-	}
-	return nil
 }
