@@ -112,13 +112,19 @@ type change struct {
 	next step
 }
 
-// apply computes the change of a row at a moment.
+// apply computes the change of a row at a moment. The answer is empty if the change ends a task of a recurrence, or a member of a group:
+// the caller's own transaction then makes the next task, or counts the member, which may wait for the recurrence or the group.
 func (c change) apply(row task.Task, now time.Time) answer {
 	next, err := c.next(row, now)
-	if err != nil {
+	_, _, recurs := row.Tick()
+	switch {
+	case err != nil:
 		return c.refused(err)
+	case (recurs || row.Group != "") && next.State != task.Pending:
+		return answer{}
+	default:
+		return answer{task: next}
 	}
-	return answer{task: next}
 }
 
 func (c change) refused(err error) answer {
@@ -165,9 +171,7 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 				continue
 			}
 			delete(free, a.id)
-			if outs[i] = a.apply(row, now); endsMore(row, outs[i]) {
-				outs[i] = answer{}
-			} else if outs[i].err == nil {
+			if outs[i] = a.apply(row, now); outs[i].task.Version != 0 {
 				changes = append(changes, transition.Change{Before: row, After: outs[i].task})
 			}
 		}
@@ -179,13 +183,6 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 	return outs, nil
 }
 
-// endsMore reports whether a change ends a task of a recurrence, or a member of a group: the caller's own transaction then makes the
-// next task, or counts the member, which may wait for the recurrence or the group.
-func endsMore(row task.Task, out answer) bool {
-	_, _, recurs := row.Tick()
-	return (recurs || row.Group != "") && out.err == nil && out.task.State != task.Pending
-}
-
 // changeRow reads the row and writes it where it is still the same, a statement each.
 func (c *Client) changeRow(ctx context.Context, asked change) (answer, error) {
 	row, now, free, err := c.store.ReadFree(ctx, asked.id)
@@ -193,11 +190,8 @@ func (c *Client) changeRow(ctx context.Context, asked change) (answer, error) {
 		return answer{}, err // a transaction of the caller's own waits for it, or says that there is none
 	}
 	out := asked.apply(row, now)
-	if out.err != nil {
-		return out, nil //nolint:nilerr // it is the caller's own
-	}
-	if endsMore(row, out) {
-		return answer{}, nil
+	if out.task.Version == 0 {
+		return out, nil
 	}
 	err = c.ledger.WriteOne(ctx, c.cfg.Actor, transition.Change{Before: row, After: out.task})
 	if running := ledger.AsRunning(err); errors.Is(running, task.ErrRunning) {
