@@ -1,9 +1,6 @@
 package indexwriter
 
 import (
-	"context"
-	"time"
-
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/sync/semaphore"
 
@@ -11,28 +8,9 @@ import (
 )
 
 const (
-	maxQueuedTasks   = 10_000 // tasks that wait for a put or are in one, but for late drops
-	maxLateDrops     = 25_600 // late drops that do: a burst ends more tasks than Redis forgets beside its claims
-	tasksPerRoomWait = 10     // tasks for each of which a caller waits another Config.CallerWait for room
+	maxQueuedTasks = 10_000 // tasks that wait for a put or are in one, but for late drops
+	maxLateDrops   = 25_600 // late drops that do: a burst ends more tasks than Redis forgets beside its claims
 )
-
-// enqueueWithRoom is enqueue that waits for room: for at most Config.CallerWait, and another CallerWait for each
-// tasksPerRoomWait tasks. This bound is longer than the wait for a put, so that callers that schedule faster than the
-// index accepts are slowed down. Otherwise the daemon would have to read all their rows. Room is freed when a flush
-// ends, even if the flush failed.
-func (w *Writer) enqueueWithRoom(ctx context.Context, tasks []task.Task) <-chan struct{} {
-	if len(tasks) == 0 {
-		return nil
-	}
-	return w.enqueue(group{tasks: tasks}, func(n int64) bool {
-		if w.room.TryAcquire(n) { // also if ctx has ended
-			return true
-		}
-		ctx, cancel := context.WithTimeout(ctx, w.callerWait*time.Duration(1+len(tasks)/tasksPerRoomWait))
-		defer cancel()
-		return w.room.Acquire(ctx, n) == nil
-	})
-}
 
 // group is the tasks of one caller.
 type group struct {

@@ -20,6 +20,7 @@ import (
 const (
 	maxCallersPerFlush = 256 // callers whose tasks one flush puts
 	tasksPerWait       = 100 // tasks for each of which a caller waits another Config.CallerWait
+	tasksPerRoomWait   = 10  // tasks for each of which a caller waits another Config.CallerWait for room
 )
 
 // Index takes the current state of tasks. Put ignores versions older than the entry's. It returns nil only if all tasks
@@ -97,9 +98,23 @@ func (w *Writer) Run(ctx context.Context) {
 // Close lets Run end after the last put. Later tasks are dropped and counted.
 func (w *Writer) Close() { w.puts.Close() }
 
-// Enqueue hands tasks over that are put in the background. It returns at once while there is room for them. Otherwise it
-// waits as enqueueWithRoom does: callers that schedule faster than the index accepts are slowed down.
-func (w *Writer) Enqueue(ctx context.Context, tasks []task.Task) { w.enqueueWithRoom(ctx, tasks) }
+// Enqueue hands tasks over that are put in the background. It returns at once while there is room for them. Otherwise it waits for
+// room: for at most Config.CallerWait, and another CallerWait for each tasksPerRoomWait tasks. This bound is longer than the wait for a
+// put, so that callers that schedule faster than the index accepts are slowed down. Otherwise the daemon would have to read all their
+// rows. Room is freed when a flush ends, even if the flush failed. The channel is that of enqueue.
+func (w *Writer) Enqueue(ctx context.Context, tasks []task.Task) <-chan struct{} {
+	if len(tasks) == 0 {
+		return nil
+	}
+	return w.enqueue(group{tasks: tasks}, func(n int64) bool {
+		if w.room.TryAcquire(n) { // also if ctx has ended
+			return true
+		}
+		ctx, cancel := context.WithTimeout(ctx, w.callerWait*time.Duration(1+len(tasks)/tasksPerRoomWait))
+		defer cancel()
+		return w.room.Acquire(ctx, n) == nil
+	})
+}
 
 // Offer hands over what a worker's batch has changed. It never waits: tasks for which there is no room are compensated. Tasks that all
 // have ended wait for others, up to lateDropInterval: the more a put has, the less each costs Redis. At most a hint too many is sent of
@@ -116,7 +131,7 @@ func (w *Writer) Offer(tasks []task.Task) {
 // PutAndWait hands tasks over and waits until they were put: for at most Config.CallerWait, and another CallerWait for
 // each tasksPerWait tasks. It first waits for room as Enqueue does.
 func (w *Writer) PutAndWait(ctx context.Context, tasks []task.Task) {
-	w.await(ctx, w.enqueueWithRoom(ctx, tasks), len(tasks))
+	w.await(ctx, w.Enqueue(ctx, tasks), len(tasks))
 }
 
 // PutDirectly puts the tasks of a batch of changes on this goroutine, for at most Config.CallerWait. Tasks whose put
