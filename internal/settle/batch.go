@@ -29,9 +29,10 @@ type batch struct {
 	called  bool             // a handler was called in the present transaction
 }
 
-// settle returns when each hint is settled or has a later LookAt.
-func (b *batch) settle(ctx context.Context) {
-	s := b.settler
+// Settle takes the hints through transactions, and returns when each is settled or has a later LookAt. sleeper is the
+// runner's, and may be nil. When ctx ends, the open transaction is rolled back, uncharged.
+func (s *Settler) Settle(ctx context.Context, hints []*hold.Hint, sleeper *precise.Sleeper) {
+	b := &batch{settler: s, hints: hints, sleeper: sleeper}
 	for rollbacks := 0; len(b.hints) > 0; {
 		err := b.transact(ctx)
 		switch {

@@ -10,11 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
-	"github.com/duetime/duetime/internal/precise"
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -110,10 +108,3 @@ func (s *Settler) HasAbandoned() bool { return s.abandoned.Load() > 0 }
 
 // CountExpired counts hints that were settled without a look, because their patience was over.
 func (s *Settler) CountExpired(n int) { s.metrics.expired.WithLabelValues("stuck").Add(float64(n)) }
-
-// Settle takes the hints through transactions, and returns when each is settled or has a later LookAt. sleeper is the
-// runner's, and may be nil. When ctx ends, the open transaction is rolled back, uncharged.
-func (s *Settler) Settle(ctx context.Context, hints []*hold.Hint, sleeper *precise.Sleeper) {
-	b := &batch{settler: s, hints: hints, sleeper: sleeper}
-	b.settle(ctx)
-}
