@@ -56,7 +56,7 @@ func (c *Console) changeOneDead(ctx context.Context, id task.ID, version int64, 
 		if stands := rows[0].Version; version > 0 && stands != version {
 			return fmt.Errorf("%w: version %d, seen was %d", ErrMeanwhile, stands, version)
 		}
-		return changes.Write(ctx, []transition.Change{{Before: rows[0], After: changed}}, "")
+		return changes.Write(ctx, []transition.Change{{Before: rows[0], After: changed}})
 	})
 	if err != nil {
 		return Task{}, fmt.Errorf("%s %s: %w", v.name, id, err)
