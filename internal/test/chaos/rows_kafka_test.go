@@ -109,7 +109,7 @@ func kafkaForgets(t *testing.T, d *drill) {
 		d.truncate(t)
 		each(thaw)
 	})
-	d.wantRewound(t, "truncated", before)
+	d.awaitRewound(t, "truncated", before)
 	d.fault(t, "made anew", hintsAgain, func() {
 		each(func(s *seat) error { s.Stop(t); return nil })
 		d.awaitUnread(t)
@@ -117,7 +117,7 @@ func kafkaForgets(t *testing.T, d *drill) {
 		each(func(s *seat) error { d.start(t, s); return nil })
 	})
 	each(func(s *seat) error { s.WaitReady(t); return nil })
-	d.wantRewound(t, "made anew", 0)
+	d.awaitRewound(t, "made anew", 0)
 }
 
 // rewinds counts how often the present workers were refused an offset by Kafka, and went to the log's start.
@@ -128,11 +128,10 @@ func (d *drill) rewinds() (n int) {
 	return n
 }
 
-func (d *drill) wantRewound(t *testing.T, name string, before int) {
+// awaitRewound waits for a refusal: tasks are on time before it, as workers look for them in MySQL.
+func (d *drill) awaitRewound(t *testing.T, name string, before int) {
 	t.Helper()
-	if d.rewinds() <= before {
-		t.Errorf("%s: no worker's offset was refused", name)
-	}
+	pipelinetest.Await(t, name+": a worker's offset to be refused", func() bool { return d.rewinds() > before })
 }
 
 // awaitUnread waits until many hints stand in the topic that the workers have not committed.
