@@ -241,7 +241,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 		cfg.Worker.Queues = mux.Queues()
 	}
 	defer presence.Start(presence.Config{
-		Role: "worker", Queues: cfg.Worker.Queues, Kinds: mux.Kinds(), Logger: c.parts.Log,
+		ID: w.ID(), Role: "worker", Queues: cfg.Worker.Queues, Kinds: mux.Kinds(), Calls: w.Calls, Logger: c.parts.Log,
 	}, c.parts.Store).Stop()
 	return c.work(ctx, w)
 }

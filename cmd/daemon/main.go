@@ -43,7 +43,8 @@ func run(ctx context.Context, env *process.Env) error {
 	}
 	env.Registry.MustRegister(survey.New(survey.Config{
 		Queues: cfg.Queues, Layout: p.Store.Layout, Unhandled: unhandled(p.Store), OldestTransaction: oldestTransaction(p.Store, env.Log()),
-		Behind: func(ctx context.Context) (int64, error) { return p.Store.Behind(ctx, time.Minute, surveyedTasks) },
+		Behind:    func(ctx context.Context) (int64, error) { return p.Store.Behind(ctx, time.Minute, surveyedTasks) },
+		Processes: processes(p.Store),
 	}, p.Store, p.Index, p.Stream))
 	return command.Stand(ctx, env, p, command.Candidate{
 		Name: "daemon",
@@ -61,6 +62,26 @@ func unhandled(s *store.Store) func(ctx context.Context) ([]survey.Unhandled, er
 		all := make([]survey.Unhandled, len(rows))
 		for i, row := range rows {
 			all[i] = survey.Unhandled(row)
+		}
+		return all, err
+	}
+}
+
+// processes counts each role's processes in each state: a state that no process is in has the figure 0.
+func processes(s *store.Store) func(ctx context.Context) ([]survey.Processes, error) {
+	return func(ctx context.Context) ([]survey.Processes, error) {
+		listed, err := s.ListProcesses(ctx)
+		n := map[survey.Processes]int{}
+		for _, p := range listed {
+			for _, state := range []string{store.StateAlive, store.StateStuck, store.StateSilent} {
+				n[survey.Processes{Role: p.Role, State: state}] += 0
+			}
+			n[survey.Processes{Role: p.Role, State: p.State()}]++
+		}
+		var all []survey.Processes
+		for of, processes := range n {
+			of.Processes = processes
+			all = append(all, of)
 		}
 		return all, err
 	}

@@ -1,5 +1,5 @@
 // Package presence keeps a process's row in duetime_processes, by which operators see which processes are alive, and who
-// leads. It promises that the row is gone after a clean stop, and that whatever happens to it never hurts the process:
+// leads, and what runs. It promises that a clean stop is written in the row, and that whatever happens to it never hurts the process:
 // trouble is logged, and nobody waits for a report. Nothing is decided by these rows; the epochs fence old leaders.
 package presence
 
@@ -13,6 +13,7 @@ import (
 
 	"github.com/duetime/duetime/internal/build"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -25,9 +26,11 @@ const (
 
 // Config says what a process is.
 type Config struct {
+	ID     string // of this run, as rows of tasks name it; a new one by default
 	Role   string
-	Queues []string // whose tasks it runs
-	Kinds  []string // for which it has a handler
+	Queues []string               // whose tasks it runs
+	Kinds  []string               // for which it has a handler
+	Calls  func() []protocol.Call // what it runs, the longest first; nil: it runs nothing
 	Logger *slog.Logger
 }
 
@@ -36,6 +39,7 @@ type Reporter struct {
 	store *store.Store
 	log   *slog.Logger
 	row   store.Process
+	calls func() []protocol.Call
 	began time.Time
 	epoch atomic.Int64
 	wake  chan struct{}
@@ -48,9 +52,9 @@ func Start(cfg Config, st *store.Store) *Reporter {
 	host, _ := os.Hostname()
 	ctx, stop := context.WithCancel(context.Background())
 	r := &Reporter{
-		store: st, log: cfg.Logger, began: time.Now(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
+		store: st, log: cfg.Logger, calls: cfg.Calls, began: time.Now(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
 		row: store.Process{
-			ID: task.NewID().String(), Role: cfg.Role, Host: cmp.Or(host, "unknown"), Version: build.Read().Version,
+			ID: cmp.Or(cfg.ID, task.NewID().String()), Role: cfg.Role, Host: cmp.Or(host, "unknown"), Version: build.Read().Version,
 			Detail: store.ProcessDetail{PID: os.Getpid(), Queues: cfg.Queues, Kinds: cfg.Kinds},
 		},
 	}
@@ -64,13 +68,13 @@ func (r *Reporter) Lead(epoch int64) {
 	loop.Rouse(r.wake)
 }
 
-// Stop deletes the row. If it can't, the row is soon too old to count.
+// Stop writes that the process has stopped. If it can't, the process counts as silent.
 func (r *Reporter) Stop() {
 	r.stop()
 	<-r.done
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	_ = r.store.ForgetProcess(ctx, r.row.ID)
+	_ = r.store.EndProcess(ctx, r.row)
 }
 
 func (r *Reporter) run(ctx context.Context) {
@@ -80,10 +84,12 @@ func (r *Reporter) run(ctx context.Context) {
 	_ = loop.Run(ctx, cfg, func(ctx context.Context) (loop.Result, error) { // it ends with ctx alone
 		ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 		defer cancel()
-		r.row.Detail.Epoch = r.epoch.Load()
+		if r.row.Detail.Epoch = r.epoch.Load(); r.calls != nil {
+			r.row.Detail.Calls = r.calls()
+		}
 		err := r.store.ReportProcess(ctx, r.row, time.Since(r.began))
 		if err == nil && !reported {
-			err = r.store.ForgetCrashed(ctx)
+			err = r.store.ForgetProcesses(ctx)
 			reported = err == nil
 		}
 		return loop.Result{}, err

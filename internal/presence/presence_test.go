@@ -3,14 +3,17 @@ package presence_test
 import (
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	_ "modernc.org/sqlite" // for OpenSQLite
 
 	"github.com/duetime/duetime/internal/presence"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 func open(t *testing.T) *store.Store {
@@ -21,12 +24,15 @@ func open(t *testing.T) *store.Store {
 	return s
 }
 
-// A change of leadership is reported at once, and a clean stop leaves nothing behind.
+// A change of leadership is reported at once, with what runs; a process that has stopped is not listed, and its run stays known.
 func TestProcessReportsItself(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	pipelinetest.Must(t, s.Migrate(t.Context(), migrations.Files, "test", 1))
-	r := presence.Start(presence.Config{Role: "event", Logger: slog.New(slog.DiscardHandler)}, s)
+	running := protocol.Call{Kind: "mail", Task: task.NewID(), Tasks: 3, SinceMs: 1, LimitMs: 1000}
+	r := presence.Start(presence.Config{
+		ID: "run", Role: "event", Calls: func() []protocol.Call { return []protocol.Call{running} }, Logger: slog.New(slog.DiscardHandler),
+	}, s)
 	alive := func() []store.Process {
 		t.Helper()
 		all, err := s.Processes(t.Context())
@@ -37,12 +43,18 @@ func TestProcessReportsItself(t *testing.T) {
 		r.Lead(epoch)
 		pipelinetest.Await(t, "the report", func() bool {
 			all := alive()
-			return len(all) == 1 && all[0].Role == "event" && all[0].Host != "" && all[0].Detail.PID > 0 && all[0].Detail.Epoch == epoch
+			return len(all) == 1 && all[0].ID == "run" && all[0].Role == "event" && slices.Equal(all[0].Detail.Calls, []protocol.Call{running}) && all[0].Host != "" && all[0].Detail.PID > 0 && all[0].Detail.Epoch == epoch
 		})
 	}
 	r.Stop()
 	if all := alive(); len(all) != 0 {
 		t.Errorf("after the stop: %+v", all)
+	}
+	if listed, err := s.ListProcesses(t.Context()); err != nil || len(listed) != 0 {
+		t.Errorf("after the stop: %+v, %v", listed, err)
+	}
+	if runs, _, err := s.Runs(t.Context()); err != nil || len(runs) != 1 || runs[0].Role != "event" {
+		t.Errorf("runs after the stop: %+v, %v", runs, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -33,9 +34,11 @@ func (t *transaction) call(members []*member) error {
 		m.hint.Called = true
 		m.hint.Call.Version, m.hint.Call.Outside = m.row.Version, handler.Form == Outside
 	}
-	started := time.Now()
-	err := s.invoke(ctx, members[0].row.Kind, func() error { return handler.Run(ctx, c) })
-	took := time.Since(started)
+	r := &running{began: time.Now(), Call: protocol.Call{
+		Kind: members[0].row.Kind, Task: members[0].row.ID, Tasks: len(members), LimitMs: timeout.after.Milliseconds(),
+	}}
+	err := s.invoke(ctx, r, func() error { return handler.Run(ctx, c) })
+	took := time.Since(r.began)
 	t.spent += took
 	end(err)
 	handler.slow.Store(handler.Form == Single && took >= s.cfg.BatchTime) // a batch handler of one task would never get many again
@@ -85,14 +88,16 @@ func (t *transaction) recordChange(changed task.Task) {
 }
 
 // invoke runs fn on a goroutine of its own, so that a handler that ignores the end of ctx can be abandoned.
-func (s *Settler) invoke(ctx context.Context, kind string, fn func() error) error {
+func (s *Settler) invoke(ctx context.Context, r *running, fn func() error) error {
 	done := make(chan error, 1)
+	s.calls.enter(r)
 	go func() {
 		err := errExited
 		defer func() {
 			if v := recover(); v != nil {
 				err = panicError{value: v, stack: debug.Stack()}
 			}
+			s.calls.leave(r)
 			done <- err
 		}()
 		err = fn()
@@ -108,7 +113,7 @@ func (s *Settler) invoke(ctx context.Context, kind string, fn func() error) erro
 	case err := <-done:
 		return err
 	case <-timer.C:
-		s.abandon(ctx, kind, done)
+		s.abandon(ctx, r.Kind, done)
 		return fmt.Errorf("%w: %w", errAbandoned, context.Cause(ctx))
 	}
 }

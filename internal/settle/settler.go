@@ -88,6 +88,7 @@ type Settler struct {
 	unhandled *unhandled
 	timeouts  map[string]timeout // by kind; never changes
 	abandoned atomic.Int64       // handlers that are abandoned and still running
+	calls     calls
 }
 
 // New makes a settler for the handlers' kinds.

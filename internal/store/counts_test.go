@@ -54,7 +54,7 @@ func TestOldest(t *testing.T) {
 		}
 		value[bool](t)(s.Pause(t.Context(), s.DB(), "mails", now))
 		want("a queue is paused", known)
-		must(t, s.ForgetProcess(t.Context(), "w"))
+		must(t, s.EndProcess(t.Context(), worker))
 		want("no worker lives", typo)
 	})
 }

@@ -4,14 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // ProcessAlive is how long after its last report a process counts as alive: it may miss two.
 const ProcessAlive = 15 * time.Second
 
-// processKept is how long the row of a process that crashed is kept.
-const processKept = time.Hour
+const (
+	processListed = time.Hour          // a process that is silent for longer is listed no more
+	processKept   = 7 * 24 * time.Hour // rows of processes that ended: ended tasks name their worker, and versions have a first start
+)
 
 // Process is a running program of the deployment, as it last reported itself.
 type Process struct {
@@ -21,6 +26,7 @@ type Process struct {
 	Version string
 	Started time.Time // on the database's clock, like Seen
 	Seen    time.Time // the last report
+	Silent  bool      // it has missed its reports
 	Detail  ProcessDetail
 }
 
@@ -30,6 +36,33 @@ type ProcessDetail struct {
 	Queues []string `json:"queues,omitempty"` // whose tasks it runs
 	Kinds  []string `json:"kinds,omitempty"`  // for which it has a handler
 	Epoch  int64    `json:"epoch,omitempty"`  // of the term that it leads; 0: it leads none
+	Ended  bool     `json:"ended,omitempty"`  // it has stopped; what it ran, read and led is no longer said
+
+	Calls []protocol.Call `json:"calls,omitempty"` // what it runs, the longest first
+}
+
+// The states of a process that has not said that it stopped.
+const (
+	StateAlive  = "alive"
+	StateStuck  = "stuck" // it is alive, and runs a handler for longer than the handler's limit
+	StateSilent = "silent"
+)
+
+// callGrace is how long after its limit a handler has ended in any case, unless it ignores the end of its context.
+const callGrace = time.Second
+
+// State is how the process is, by its last report.
+func (p Process) State() string {
+	overdue := func(c protocol.Call) bool {
+		return p.Seen.Sub(time.UnixMilli(c.SinceMs)) > time.Duration(c.LimitMs)*time.Millisecond+callGrace
+	}
+	switch {
+	case p.Silent:
+		return StateSilent
+	case slices.ContainsFunc(p.Detail.Calls, overdue):
+		return StateStuck
+	}
+	return StateAlive
 }
 
 // ReportProcess writes the row of a process that has run for so long.
@@ -46,40 +79,78 @@ func (s *Store) ReportProcess(ctx context.Context, p Process, uptime time.Durati
 	return nil
 }
 
-// ForgetProcess deletes the row of a process that ends.
-func (s *Store) ForgetProcess(ctx context.Context, id string) error {
-	if _, err := s.db.ExecContext(ctx, "DELETE FROM duetime_processes WHERE id = ?", id); err != nil {
-		return fmt.Errorf("forget process: %w", err)
+// EndProcess says that a process has stopped. Its row stays for a week.
+func (s *Store) EndProcess(ctx context.Context, p Process) error {
+	detail, err := json.Marshal(ProcessDetail{PID: p.Detail.PID, Ended: true})
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, "UPDATE duetime_processes SET seen_at = "+s.dialect.now()+", detail = ? WHERE id = ?", string(detail), p.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("end process: %w", err)
 	}
 	return nil
 }
 
-// ForgetCrashed deletes the rows of processes that ended long ago without a word.
-func (s *Store) ForgetCrashed(ctx context.Context) error {
+// ForgetProcesses deletes the rows of processes that ended or crashed long ago.
+func (s *Store) ForgetProcesses(ctx context.Context) error {
 	_, err := s.db.ExecContext(ctx, "DELETE FROM duetime_processes WHERE seen_at < "+s.dialect.now()+" - ?", processKept.Milliseconds())
 	if err != nil {
-		return fmt.Errorf("forget crashed processes: %w", err)
+		return fmt.Errorf("forget old processes: %w", err)
 	}
 	return nil
 }
 
-// Processes returns the processes that are alive, by role and host. A report of the future is of before the clock was set back.
+// Processes returns the processes that are alive, by role and host.
 func (s *Store) Processes(ctx context.Context) ([]Process, error) {
+	all, err := s.ListProcesses(ctx)
+	return slices.DeleteFunc(all, func(p Process) bool { return p.Silent }), err
+}
+
+// ListProcesses returns the processes that have not said that they stopped, by role and host: those that are alive, and those that have
+// been silent for up to an hour. A report of the future is of before the clock was set back.
+func (s *Store) ListProcesses(ctx context.Context) ([]Process, error) {
 	var all []Process
 	var p Process
 	var detail []byte
-	alive := ProcessAlive.Milliseconds()
-	err := forEach(ctx, s.db, "SELECT id, role, host, version, started_at, seen_at, detail FROM duetime_processes WHERE seen_at BETWEEN "+
-		s.dialect.now()+" - ? AND "+s.dialect.now()+" + ? ORDER BY role, host, started_at, id", []any{alive, alive},
-		[]any{&p.ID, &p.Role, &p.Host, &p.Version, unixMs{&p.Started}, unixMs{&p.Seen}, &detail}, func() {
+	var now time.Time
+	err := forEach(ctx, s.db, "SELECT id, role, host, version, started_at, seen_at, detail, "+s.dialect.now()+
+		" FROM duetime_processes WHERE seen_at BETWEEN "+s.dialect.now()+" - ? AND "+s.dialect.now()+" + ? ORDER BY role, host, started_at, id",
+		[]any{processListed.Milliseconds(), ProcessAlive.Milliseconds()},
+		[]any{&p.ID, &p.Role, &p.Host, &p.Version, unixMs{&p.Started}, unixMs{&p.Seen}, &detail, unixMs{&now}}, func() {
 			p.Detail = ProcessDetail{}
 			_ = json.Unmarshal(detail, &p.Detail) // one bad row must not hide the others
-			all = append(all, p)
+			if p.Silent = now.Sub(p.Seen) > ProcessAlive; !p.Detail.Ended {
+				all = append(all, p)
+			}
 		})
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	return all, nil
+}
+
+// Run is one run of a process, from its start to its last report.
+type Run struct {
+	Role, Version string
+	Started, Seen time.Time
+}
+
+// maxRuns bounds how many rows Runs reads.
+const maxRuns = 20_000
+
+// Runs returns the runs of all processes that are remembered, in the order of their starts, and the database's time.
+func (s *Store) Runs(ctx context.Context) (runs []Run, now time.Time, err error) {
+	if now, err = s.Now(ctx, nil); err != nil {
+		return nil, now, err
+	}
+	var r Run
+	err = forEach(ctx, s.db, "SELECT role, version, started_at, seen_at FROM duetime_processes ORDER BY started_at DESC, id LIMIT ?", []any{maxRuns},
+		[]any{&r.Role, &r.Version, unixMs{&r.Started}, unixMs{&r.Seen}}, func() { runs = append(runs, r) })
+	if err != nil {
+		return nil, now, fmt.Errorf("read runs of processes: %w", err)
+	}
+	slices.Reverse(runs)
+	return runs, now, nil
 }
 
 // handlers are by queue the kinds that the queue's living workers handle.

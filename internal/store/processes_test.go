@@ -1,12 +1,14 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 )
 
@@ -43,19 +45,59 @@ func TestProcesses(t *testing.T) {
 		want("after the term", event, worker)
 		seen("e", 2*store.ProcessAlive)
 		want("of which one is silent", worker)
+		listed := func(when string, want ...string) {
+			t.Helper()
+			var got []string
+			for _, p := range value[[]store.Process](t)(s.ListProcesses(t.Context())) {
+				got = append(got, fmt.Sprintf("%s %t", p.ID, p.Silent))
+			}
+			if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+				t.Errorf("the list %s (-want +got):\n%s", when, d)
+			}
+		}
+		listed("with a silent one", "e true", "w false")
 		seen("w", -2*store.ProcessAlive)
 		want("from before the clock was set back")
 		report(worker, 2*time.Minute)
 		want("of which one reports", worker)
 		must(t, exec(s.DB(), "UPDATE duetime_processes SET detail = 'x' WHERE id = 'w'"))
 		want("with a bad row", store.Process{ID: "w", Role: "worker", Host: "two", Version: "v1"})
-		seen("e", 2*time.Hour)
-		must(t, s.ForgetCrashed(t.Context()))
-		must(t, s.ForgetProcess(t.Context(), "w"))
-		var left int
-		must(t, s.DB().Get(&left, "SELECT COUNT(*) FROM duetime_processes"))
-		if left != 0 {
-			t.Errorf("%d rows are left of processes that crashed long ago, or ended", left)
+		must(t, s.EndProcess(t.Context(), worker))
+		listed("after the worker's end", "e true")
+		seen("e", time.Hour)
+		listed("after an hour of silence")
+		runs, _, err := s.Runs(t.Context())
+		must(t, err)
+		if len(runs) != 2 || runs[0].Role != "worker" || runs[1].Version != "v1" || runs[1].Started.Before(runs[0].Started) {
+			t.Errorf("runs of ended and silent processes: %+v", runs)
+		}
+		seen("e", 7*24*time.Hour)
+		must(t, s.ForgetProcesses(t.Context()))
+		var left []string
+		must(t, s.DB().Select(&left, "SELECT id FROM duetime_processes"))
+		if d := cmp.Diff([]string{"w"}, left); d != "" {
+			t.Errorf("after a week (-want +got):\n%s", d)
 		}
 	})
+}
+
+func TestStatesOfProcesses(t *testing.T) {
+	t.Parallel()
+	seen := time.UnixMilli(1_800_000_000_000)
+	for name, c := range map[string]struct {
+		ran    time.Duration
+		silent bool
+		want   string
+	}{
+		"at its limit":            {11 * time.Second, false, store.StateAlive},
+		"beyond its limit":        {12 * time.Second, false, store.StateStuck},
+		"silent with what it ran": {12 * time.Second, true, store.StateSilent},
+	} {
+		p := store.Process{Seen: seen, Silent: c.silent, Detail: store.ProcessDetail{Calls: []protocol.Call{
+			{Kind: "meal", SinceMs: seen.UnixMilli(), LimitMs: 10_000}, {Kind: "mail", SinceMs: seen.Add(-c.ran).UnixMilli(), LimitMs: 10_000},
+		}}}
+		if got := p.State(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
 }

@@ -49,6 +49,12 @@ type Unhandled struct {
 	Tasks       int64
 }
 
+// Processes counts the processes of a role that are in a state: alive, stuck or silent.
+type Processes struct {
+	Role, State string
+	Processes   int
+}
+
 // Config says where figures come from.
 type Config struct {
 	Queues []string
@@ -56,6 +62,8 @@ type Config struct {
 	Unhandled func(ctx context.Context) ([]Unhandled, error)
 	// Behind counts the tasks that wait for an earlier one of their order key, for longer than a minute; nil disables the metric.
 	Behind func(ctx context.Context) (int64, error)
+	// Processes counts the processes that have not said that they stopped; nil disables the metric.
+	Processes func(ctx context.Context) ([]Processes, error)
 	// OldestTransaction returns for how long MySQL's oldest transaction has been open; false if that is not known. Nil disables the
 	// metric.
 	OldestTransaction func(ctx context.Context) (time.Duration, bool, error)
@@ -80,6 +88,8 @@ var (
 	unhandledDesc = desc("duetime_unhandled_tasks", "Pending tasks that wait for a worker which knows their kind, among those whose next try comes first.", "queue", "kind")
 	behindDesc    = desc("duetime_tasks_behind", "Pending tasks that have waited for an earlier one of their order key for longer than a minute, "+
 		"among those whose next try comes first.")
+	processesDesc = desc("duetime_processes", "Processes by their last reports: alive, stuck (a handler runs for longer than its limit), or silent for up to an hour.",
+		"role", "state")
 	oldestTxDesc = desc("duetime_database_oldest_transaction_seconds",
 		"For how long the oldest transaction of MySQL's server, of any user, has been open; 0 for none. No sample without the right PROCESS.")
 	lagDesc = desc("duetime_consumer_lag_hints", "Hints of a queue that its workers have not committed yet.", "queue")
@@ -107,6 +117,7 @@ func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 		{timeout: countTimeout, minInterval: slowInterval, idleFactor: 100, read: s.readTasks},
 		{timeout: countTimeout, minInterval: slowInterval, idleFactor: 100, read: s.readUnhandled},
 		{timeout: countTimeout, minInterval: slowInterval, idleFactor: 100, read: s.readBehind},
+		{timeout: answerTimeout, minInterval: slowInterval, read: s.readProcesses},
 		{timeout: answerTimeout, minInterval: slowInterval, read: s.readOldestTransaction},
 		{server: "redis", timeout: answerTimeout, minInterval: slowInterval, read: s.readIndex},
 		{server: "kafka", timeout: answerTimeout, minInterval: slowInterval, read: s.readLag},
@@ -116,7 +127,7 @@ func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 
 // Describe names the metrics.
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, oldestDesc, pausedDesc, tasksDesc, countedDesc, entriesDesc, evictionsDesc, unhandledDesc, behindDesc, oldestTxDesc, lagDesc} {
+	for _, d := range []*prometheus.Desc{upDesc, oldestDesc, pausedDesc, tasksDesc, countedDesc, entriesDesc, evictionsDesc, unhandledDesc, behindDesc, processesDesc, oldestTxDesc, lagDesc} {
 		ch <- d
 	}
 }
@@ -263,6 +274,21 @@ func (s *Survey) readBehind(ctx context.Context) ([]prometheus.Metric, error) {
 		return nil, err
 	}
 	return []prometheus.Metric{gauge(behindDesc, float64(n))}, nil
+}
+
+func (s *Survey) readProcesses(ctx context.Context) ([]prometheus.Metric, error) {
+	if s.cfg.Processes == nil {
+		return nil, nil
+	}
+	all, err := s.cfg.Processes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []prometheus.Metric
+	for _, p := range all {
+		found = append(found, gauge(processesDesc, float64(p.Processes), p.Role, p.State))
+	}
+	return found, nil
 }
 
 func (s *Survey) readOldestTransaction(ctx context.Context) ([]prometheus.Metric, error) {

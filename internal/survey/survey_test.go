@@ -59,7 +59,10 @@ func (w *world) read() map[string]float64 {
 }
 
 func (w *world) survey() *survey.Survey {
-	return survey.New(survey.Config{Queues: []string{"default"}, Layout: fixed}, w.store, w.index, w.stream)
+	processes := func(context.Context) ([]survey.Processes, error) {
+		return []survey.Processes{{Role: "worker", State: "alive", Processes: 2}, {Role: "worker", State: "silent"}}, nil
+	}
+	return survey.New(survey.Config{Queues: []string{"default"}, Layout: fixed, Processes: processes}, w.store, w.index, w.stream)
 }
 
 func fixed(context.Context) (protocol.Layout, error) {
@@ -113,6 +116,7 @@ func TestFigures(t *testing.T) {
 		"duetime_server_up mysql": 1, "duetime_server_up redis": 1, "duetime_server_up kafka": 1,
 		"duetime_oldest_unfinished_due_age_seconds default": 0, "duetime_queue_paused default": 0, "duetime_tasks pending": 0, "duetime_tasks dead": 0,
 		"duetime_index_entries 3": 0, "duetime_redis_evicted_keys_total": 0, "duetime_consumer_lag_hints default": 0,
+		"duetime_processes alive worker": 2, "duetime_processes silent worker": 0,
 	} {
 		if got, ok := empty[name]; !ok || got != want {
 			t.Errorf("nothing there: %s is %v (%v), want %v", name, got, ok, want)

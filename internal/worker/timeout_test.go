@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
@@ -126,8 +127,15 @@ func TestHandlerThatIgnoresItsKindsTimeIsAbandoned(t *testing.T) {
 	abandoned := w.metric("duetime_handlers_abandoned_total")
 	want(t, "abandoned", abandoned > 0, true)
 	contains(t, "error on the row", w.store.Row(made.ID).LastError, "abandoned: handler exceeded "+hastyLimit)
+	running := wk.Calls()
+	want(t, "calls that run still", float64(len(running)), abandoned)
+	for _, c := range running {
+		want(t, "what runs", c, protocol.Call{Kind: "hasty", Task: made.ID, Tasks: 1, SinceMs: c.SinceMs, LimitMs: hastyTime.Milliseconds()})
+		want(t, "since about when it was due", time.UnixMilli(c.SinceMs).Sub(made.DueAt).Abs() < 10*limit, true)
+	}
 	close(free)
 	pipelinetest.Await(t, "it comes back", func() bool { return float64(back.Load()) == abandoned })
+	want(t, "calls that run", len(wk.Calls()), 0)
 }
 
 // A suspect is charged before it runs, and not once more when it exceeds its kind's time.

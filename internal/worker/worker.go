@@ -10,6 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/settle"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -27,6 +28,7 @@ type Worker struct {
 	looks    Looks
 	clock    *loop.Clock
 	settler  *settle.Settler
+	holder   string // names this run
 	gate     *settle.Gate
 	metrics  *metrics
 	letters  *letters
@@ -74,20 +76,26 @@ func New(cfg Config, mux *worker.Mux, store Store, stream Stream, index Index, d
 		suspect: make(chan struct{}, 1),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
-	holder := task.NewID().String()
+	w.holder = task.NewID().String()
 	w.settler = settle.New(settle.Config{
-		BatchTime: cfg.BatchTime, HandlerTimeout: cfg.HandlerTimeout, Patience: cfg.Patience, Holder: holder, Kinds: cfg.Kinds,
+		BatchTime: cfg.BatchTime, HandlerTimeout: cfg.HandlerTimeout, Patience: cfg.Patience, Holder: w.holder, Kinds: cfg.Kinds,
 		BeforeSchedule: cfg.BeforeSchedule, Hooks: cfg.Hooks, OnEvents: w.hooks.adder(),
 		Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer.Tracer(tracerName), OnStuck: w.stop,
 	}, all, store, w.clock, index, w.letters)
 	w.gate = w.settler.Gate()
 	for _, name := range queues {
-		q := newQueue(w, name, store, holder, kinds)
+		q := newQueue(w, name, store, w.holder, kinds)
 		q.looker.kinds = all.of(name)
 		w.queues = append(w.queues, q)
 	}
 	return w, nil
 }
+
+// ID names this run of the worker in the rows that it writes.
+func (w *Worker) ID() string { return w.holder }
+
+// Calls returns the calls of handlers that have not returned, the longest first.
+func (w *Worker) Calls() []protocol.Call { return w.settler.Calls() }
 
 // Joined returns once every queue's group was joined for the first time, or with ctx's error.
 func (w *Worker) Joined(ctx context.Context) error {

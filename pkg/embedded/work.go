@@ -34,12 +34,12 @@ func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 	}
 	defer done()
 	p.kinds.Restrict(p.cfg.Queues) // nothing reads hints of other queues
-	stages, err := p.stages(mux)
+	w, stages, err := p.stages(mux)
 	if err != nil {
 		return err
 	}
 	defer presence.Start(presence.Config{
-		Role: "embedded", Queues: mux.Queues(), Kinds: mux.Kinds(), Logger: p.cfg.Logger,
+		ID: w.ID(), Role: "embedded", Queues: mux.Queues(), Kinds: mux.Kinds(), Calls: w.Calls, Logger: p.cfg.Logger,
 	}, p.store).Stop()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, stage := range stages {
@@ -83,21 +83,21 @@ func (p *Pipeline) workerConfig() engine.Config {
 	return cfg
 }
 
-func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
+func (p *Pipeline) stages(mux *worker.Mux) (*engine.Worker, []stage, error) {
 	ledger, cfg := schedule.InsideClient(inside.Key{}, p.Client).Ledger(), p.workerConfig()
 	cfg.Hooks = ledger.Hooks()
 	w, err := engine.New(cfg, mux, p.worked, p.hints, ledger.Writer(), p.hints)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r, err := reconcile.New(reconcile.Config{
 		Interval: p.cfg.Interval, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
 		Layout: p.store.Layout, Hooks: ledger.Hooks(), Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
 	}, p.store, nil, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return []stage{p.clock.Run, w.Run, p.hints.run, func(ctx context.Context) error {
+	return w, []stage{p.clock.Run, w.Run, p.hints.run, func(ctx context.Context) error {
 		return r.Lead(ctx, math.MaxInt64, nil) // no epoch fences it: processes that do the same meet in the rows' locks
 	}}, nil
 }

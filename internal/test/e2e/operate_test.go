@@ -60,7 +60,8 @@ func TestLeaderHandsOverWhenAsked(t *testing.T) {
 	}
 }
 
-// alive returns the processes that the tool lists, as "role, whether it leads, [queues]", and the hosts of the leaders that it shows.
+// alive returns the processes that the tool lists, as "role, whether it leads, [queues]" or "role silent", and the hosts of the leaders
+// that it shows.
 func alive(t *testing.T, p pipelinetest.Deployment) (processes []string, leaders map[string]string) {
 	t.Helper()
 	var listed []struct {
@@ -69,6 +70,7 @@ func alive(t *testing.T, p pipelinetest.Deployment) (processes []string, leaders
 		Queues        []string
 		Host, Version string
 		PID           int
+		State         string
 	}
 	var led []struct{ Name, Host string }
 	for command, into := range map[string]any{"processes": &listed, "leader show": &led} {
@@ -82,7 +84,11 @@ func alive(t *testing.T, p pipelinetest.Deployment) (processes []string, leaders
 		if l.Host == "" || l.Version == "" || l.PID == 0 {
 			t.Errorf("the %s lacks a host, a version or a PID: %+v", l.Role, l)
 		}
-		processes = append(processes, fmt.Sprintf("%s %t%v", l.Role, l.Epoch > 0, l.Queues))
+		if l.State == "alive" {
+			processes = append(processes, fmt.Sprintf("%s %t%v", l.Role, l.Epoch > 0, l.Queues))
+		} else {
+			processes = append(processes, l.Role+" "+l.State)
+		}
 	}
 	leaders = map[string]string{}
 	for _, l := range led {
@@ -91,8 +97,8 @@ func alive(t *testing.T, p pipelinetest.Deployment) (processes []string, leaders
 	return processes, leaders
 }
 
-// TestProcessesAreListedWhileTheyLive kills and stops processes: the tool lists those that are left, and shows no leader where
-// none is.
+// TestProcessesAreListedWhileTheyLive kills and stops processes: the tool says which are silent, lists none that has stopped, and shows no
+// leader where none is.
 func TestProcessesAreListedWhileTheyLive(t *testing.T) {
 	t.Parallel()
 	p := pipelinetest.SharedDeployment(t)
@@ -114,15 +120,15 @@ func TestProcessesAreListedWhileTheyLive(t *testing.T) {
 	p.Console(t)
 	await("all processes", host, "api false[]", "console false[]", "event true[]", "worker false[default]")
 	pipelinetest.Must(t, worker.Kill())
-	await("the killed worker to leave the list", host, "api false[]", "console false[]", "event true[]")
+	await("the killed worker to be silent", host, "api false[]", "console false[]", "event true[]", "worker silent")
 	api.Stop(t)
 	if got, _ := alive(t, p); slices.Contains(got, "api false[]") {
 		t.Errorf("an API that has stopped is listed: %v", got)
 	}
 	pipelinetest.Must(t, event.Kill())
-	await("the killed leader not to lead", "", "console false[]")
+	await("the killed leader not to lead", "", "console false[]", "event silent", "worker silent")
 	second := p.Ready(t, "event")
-	await("its successor", host, "console false[]", "event true[]")
+	await("its successor", host, "console false[]", "event silent", "event true[]", "worker silent")
 	second.Stop(t)
 	if got, leaders := alive(t, p); leaders["event"] != "" {
 		t.Errorf("a leader that has stopped is shown at %s; %v", leaders["event"], got)

@@ -121,7 +121,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 			spelt(task.DefaultBackoff.Max))},
 		{operating, fmt.Sprintf("between MySQL and Redis after %s", source{t, "pkg/console/drift.go"}.span(`recheckDelay\s+= (.+?)\s+//`))},
 		{operating, fmt.Sprintf("a row of `duetime_processes` every %s", source{t, "internal/presence/presence.go"}.span(`reportInterval = (.+?)\s+//`))},
-		{operating, fmt.Sprintf("is listed for %s more", source{t, "internal/store/processes.go"}.span(`ProcessAlive = (.+)`))},
+		{operating, fmt.Sprintf("no report for %s: it crashed", source{t, "internal/store/processes.go"}.span(`ProcessAlive = (.+)`))},
 		{operating, fmt.Sprintf("overdue for more than %s", source{t, "pkg/console/verify.go"}.span(`stuckAfter = (.+)`))},
 	} {
 		text, err := os.ReadFile(c.doc)
