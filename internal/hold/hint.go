@@ -15,6 +15,7 @@ type Hint struct {
 
 	Traceparent  string    // of the call that published the hint; empty without tracing
 	LookAt       time.Time // when to look next, on the database's clock
+	CameAt       time.Time // when the worker had it, on the database's clock
 	PatientSince time.Time // when the hint came, or its moment if that is later
 	Lane         Lane      // never decreases
 	Suspect      bool      // its task may have run when the process that held its partition died
@@ -86,7 +87,7 @@ type Call struct {
 // NewHint makes a hint that is to be looked at in its moment. A hint whose moment is farther off than patience is looked
 // at now: its row probably says another time, and a hint that early is not worth holding.
 func NewHint(message protocol.Hint, now time.Time, patience time.Duration, marks ...offsets.Mark) *Hint {
-	h := &Hint{Hint: message, LookAt: message.Moment(), PatientSince: message.Moment(), marks: marks}
+	h := &Hint{Hint: message, LookAt: message.Moment(), CameAt: now, PatientSince: message.Moment(), marks: marks}
 	if h.LookAt.Sub(now) > patience {
 		h.LookAt = now
 	}

@@ -23,6 +23,7 @@ const (
 type batch struct {
 	settler *Settler
 	hints   []*hold.Hint
+	takenAt time.Time        // on the database's clock; zero for a reader's
 	sleeper *precise.Sleeper // of the runner; nil for none
 	careful bool             // a call failed: each call gets a savepoint
 	halved  map[task.ID]bool // tasks of a failed batch call, which is halved
@@ -32,7 +33,7 @@ type batch struct {
 // Settle takes the hints through transactions, and returns when each is settled or has a later LookAt. sleeper is the
 // runner's, and may be nil. When ctx ends, the open transaction is rolled back, uncharged.
 func (s *Settler) Settle(ctx context.Context, hints []*hold.Hint, sleeper *precise.Sleeper) {
-	b := &batch{settler: s, hints: hints, sleeper: sleeper}
+	b := &batch{settler: s, hints: hints, takenAt: s.clock.Now(), sleeper: sleeper}
 	for rollbacks := 0; len(b.hints) > 0; {
 		err := b.transact(ctx)
 		switch {

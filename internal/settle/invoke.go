@@ -30,6 +30,9 @@ func (t *transaction) call(members []*member) error {
 	c, mark := &Call{ctx: ctx, tx: t, members: members}, t.ledger.Mark()
 	c.handed = t.changes.For(c, collect(members, idOf), renew) // a handler that moves its own task has succeeded
 	t.batch.called = true
+	if t.startedAt.IsZero() {
+		t.startedAt = t.settler.clock.Now()
+	}
 	for _, m := range members {
 		m.hint.Called = true
 		m.hint.Call.Version, m.hint.Call.Outside = m.row.Version, handler.Form == Outside
@@ -40,6 +43,9 @@ func (t *transaction) call(members []*member) error {
 	err := s.invoke(ctx, r, func() error { return handler.Run(ctx, c) })
 	took := time.Since(r.began)
 	t.spent += took
+	for _, m := range members {
+		m.took = took
+	}
 	end(err)
 	handler.slow.Store(handler.Form == Single && took >= s.cfg.BatchTime) // a batch handler of one task would never get many again
 	c.close()

@@ -82,6 +82,7 @@ type Settler struct {
 	index     Index
 	letters   Letters
 	log       *slog.Logger
+	number    int64 // of the worker, in the rows that it marks done
 	gate      *Gate
 	metrics   *metrics
 	ticks     *recurrence.Metrics
@@ -95,7 +96,7 @@ type Settler struct {
 func New(cfg Config, handlers map[string]*Handler, store Store, clock *loop.Clock, index Index, letters Letters) *Settler {
 	m := newMetrics(cfg.Metrics, handlers)
 	return &Settler{
-		cfg: cfg, handlers: handlers, store: store, clock: clock, index: index, letters: letters, log: cfg.Logger,
+		cfg: cfg, handlers: handlers, store: store, clock: clock, index: index, letters: letters, log: cfg.Logger, number: protocol.WorkerNumber(cfg.Holder),
 		gate: newGate(clock, m.pauses, cfg.Logger), metrics: m, ticks: recurrence.NewMetrics(cfg.Metrics, recurrence.WorkerTicksTotal),
 		unhandled: newUnhandled(cfg.Metrics, cfg.Logger), timeouts: newTimeouts(handlers, cfg.HandlerTimeout),
 	}

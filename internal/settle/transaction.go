@@ -45,7 +45,8 @@ type member struct {
 	payload any // decoded
 	stage   stage
 	verdict verdict
-	written bool // row is what the transaction has committed
+	took    time.Duration // the call of its handler
+	written bool          // row is what the transaction has committed
 }
 
 // transaction is one try of a batch, with its findings. After a rollback only what blame has recorded in the hints is
@@ -59,9 +60,10 @@ type transaction struct {
 	ledger  *ledger.Tx              // what they changed
 	guard   statement.Guard         // of their own statements
 
-	began    time.Time // when the hints' moment came, on the local clock
-	lockedAt time.Time // when the rows were locked, on the database's clock
-	answered time.Time // when the answer to the lock came, on the local clock
+	began     time.Time // when the hints' moment came, on the local clock
+	lockedAt  time.Time // when the rows were locked, on the database's clock
+	answered  time.Time // when the answer to the lock came, on the local clock
+	startedAt time.Time // when the first handler began, on the database's clock as learnt; zero before
 
 	members     map[task.ID]*member
 	transitions []*member         // members with a transition that needs no handler
@@ -303,9 +305,11 @@ func (t *transaction) markDone(ctx context.Context) error {
 		return nil
 	}
 	t.wrote = true
-	now := t.stamp()
+	now, endedAt := t.stamp(), t.settler.clock.Now()
 	done := collect(ran, func(m *member) transition.Change {
-		return transition.Change{Before: m.stands, After: transition.Finish(m.row, now)}
+		finished := transition.Finish(m.row, now)
+		finished.Ran = t.ranOf(m, endedAt)
+		return transition.Change{Before: m.stands, After: finished}
 	})
 	if err := t.ledger.Save(ctx, done, nil); err != nil {
 		t.conflict = true

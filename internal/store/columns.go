@@ -39,6 +39,7 @@ var columns = []column[task.Task]{
 	moment("created_at", func(t *task.Task) *time.Time { return &t.CreatedAt }, inserted),
 	moment("updated_at", func(t *task.Task) *time.Time { return &t.UpdatedAt }, inserted|changed|indexed),
 	ending("finished_at", func(t *task.Task) *time.Time { return &t.FinishedAt }, inserted|changed),
+	number("ran", func(t *task.Task) *int64 { return &t.Ran }, changed).addedToSQLite("INTEGER NOT NULL DEFAULT 0"),
 }
 
 // column is one column of a table whose rows are T: tasks, recurrences, operations.
@@ -49,6 +50,12 @@ type column[T any] struct {
 	value  func(*T) any // value for INSERT and UPDATE
 	same   func(a, b *T) bool
 	uses   use
+}
+
+// addedToSQLite gives the column a type for SQLite's table, which lacks it.
+func (c column[T]) addedToSQLite(kind string) column[T] {
+	c.sqlite = kind
+	return c
 }
 
 // use is the set of statements that have a column, besides the SELECT of a whole row.

@@ -120,7 +120,7 @@ func versions(changes []*transition.Change) (string, []any) {
 }
 
 // assignments sets the columns in which a change differs. A value that all share is sent once, and so is the distance by which all due
-// times move; in any other column each row has its own.
+// times move; in any other column the rows that don't have the commonest value have their own.
 func (d Dialect) assignments(changes []*transition.Change) (set string, args []any, own bool) {
 	sets := []string{"version = version + 1"}
 	for _, c := range changeable {
@@ -139,10 +139,16 @@ func (d Dialect) assignments(changes []*transition.Change) (set string, args []a
 			sets = append(sets, "run_at = due_at") // the value that was set just before
 		default:
 			own = true
-			sets = append(sets, c.name+" = CASE id"+strings.Repeat(" WHEN ? THEN ?", len(changes))+" END")
+			common := commonest(c, changes)
+			whens := 0
 			for i := range changes {
-				args = append(args, changes[i].After.ID[:], c.value(&changes[i].After))
+				if value := c.value(&changes[i].After); value != common {
+					args = append(args, changes[i].After.ID[:], value)
+					whens++
+				}
 			}
+			sets = append(sets, c.name+" = CASE id"+strings.Repeat(" WHEN ? THEN ?", whens)+" ELSE ? END")
+			args = append(args, common)
 		}
 	}
 	return strings.Join(sets, ", "), args, own
@@ -156,6 +162,18 @@ func differ(c column[task.Task], changes []*transition.Change) bool {
 // agree reports whether all rows get this value.
 func agree(c column[task.Task], changes []*transition.Change, value any) bool {
 	return !slices.ContainsFunc(changes, func(a *transition.Change) bool { return c.value(&a.After) != value })
+}
+
+// commonest returns the value that most rows get.
+func commonest(c column[task.Task], changes []*transition.Change) (value any) {
+	n := map[any]int{}
+	for i := range changes {
+		v := c.value(&changes[i].After)
+		if n[v]++; n[v] > n[value] || i == 0 {
+			value = v
+		}
+	}
+	return value
 }
 
 // movedTogether reports whether all due times move by the same.

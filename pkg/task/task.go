@@ -25,4 +25,5 @@ type Task struct {
 	OrderKey    string    // as stored, with its leading letter; empty unless its kind is InOrder
 	Group       string    // whose follower waits for its end; empty for none
 	Traceparent string    // W3C trace context of the call that scheduled it; empty without tracing
+	Ran         int64     // how the last try of a done task went, packed, for people; 0: not known
 }

