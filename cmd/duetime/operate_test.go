@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -75,6 +76,18 @@ func TestTaskGetShowsItsLife(t *testing.T) {
 	want = []string{"service scheduled", "worker done 12ms after it was due"}
 	if diff := cmp.Diff(want, d.life(t, done.ID)); diff != "" {
 		t.Errorf("done (-want +got):\n%s", diff)
+	}
+	ran := protocol.Ran{Worker: 1, Started: time.Millisecond, Ended: 11 * time.Millisecond, Handler: 8 * time.Millisecond}
+	_, err = d.db.Exec(`UPDATE duetime_tasks SET ran = ?, created_at = due_at WHERE id = ?`, ran.Pack(), done.ID[:])
+	pipelinetest.Must(t, err)
+	said := d.wantCode(t, 0, "task", "get", done.ID.String())
+	for _, line := range []string{
+		"took effect by a worker that is not known any more, after its moment:", "1ms   until the first handler of its transaction began",
+		"11ms  until it was marked done, just before COMMIT; its own handler took 8ms",
+	} {
+		if !strings.Contains(said, line) {
+			t.Errorf("%q lacks %q", said, line)
+		}
 	}
 	want = []string{"service scheduled"}
 	if diff := cmp.Diff(want, d.life(t, d.schedule(t, "ann", time.Hour).ID)); diff != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -222,12 +223,34 @@ func (t *tool) writeLife(life console.TaskLife) error {
 	if err := t.writeTask(life.Task); err != nil {
 		return err
 	}
+	if err := t.writeRan(life.Ran); err != nil {
+		return err
+	}
 	_, _ = fmt.Fprintln(t.out)
 	if err := t.writeHistory(life.History); err != nil || len(life.Meanwhile) == 0 {
 		return err
 	}
 	_, _ = fmt.Fprintln(t.out, "\nits queue while the task was late:")
 	return t.writeHistory(life.Meanwhile)
+}
+
+// writeRan writes the steps of a done task's last try, if they are known.
+func (t *tool) writeRan(ran *console.Ran) error {
+	if ran == nil {
+		return nil
+	}
+	by := "a worker that is not known any more"
+	if ran.Host != "" {
+		by = fmt.Sprintf("%s %s, %s", ran.Role, ran.Host, ran.Version)
+	}
+	_, _ = fmt.Fprintf(t.out, "\ntook effect by %s, after its moment:\n", printable(by))
+	step := func(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
+	return writeTable(t.out, [][]string{
+		{step(ran.HintedMs), "until the worker had a hint of it; 0s if it had one ahead"},
+		{step(ran.TakenMs), "until a runner took it"},
+		{step(ran.StartedMs), "until the first handler of its transaction began"},
+		{step(ran.EndedMs), "until it was marked done, just before COMMIT; its own handler took " + step(ran.HandlerMs)},
+	})
 }
 
 func (t *tool) writeHistory(history []console.Happened) error {

@@ -153,6 +153,22 @@ func (s *Store) Runs(ctx context.Context) (runs []Run, now time.Time, err error)
 	return runs, now, nil
 }
 
+// WorkerOf returns the process that lived at a moment and has this number (protocol.WorkerNumber), with its host and version; false if
+// none is remembered.
+func (s *Store) WorkerOf(ctx context.Context, number int64, at time.Time) (worker Process, known bool, err error) {
+	var p Process
+	err = forEach(ctx, s.db, "SELECT id, role, host, version FROM duetime_processes WHERE started_at <= ? AND seen_at >= ?",
+		[]any{at.Add(ProcessAlive).UnixMilli(), at.Add(-ProcessAlive).UnixMilli()}, []any{&p.ID, &p.Role, &p.Host, &p.Version}, func() {
+			if protocol.WorkerNumber(p.ID) == number {
+				worker, known = p, true
+			}
+		})
+	if err != nil {
+		return worker, false, fmt.Errorf("look for the worker of a task: %w", err)
+	}
+	return worker, known, nil
+}
+
 // handlers are by queue the kinds that the queue's living workers handle.
 type handlers map[string]map[string]bool
 

@@ -70,6 +70,7 @@ func unixMs(at time.Time) *int64 {
 type TaskLife struct {
 	Task
 
+	Ran     *Ran       `json:"ran,omitempty"` // of a done task, if its row says so
 	History []Happened `json:"history"`
 	Cut     bool       `json:"-"` // the history has older lines, which are left out
 	// Meanwhile is what happened to the queue while the task was late, by more than a second: it was paused, limited, degraded.
@@ -112,9 +113,13 @@ func (c *Console) Task(ctx context.Context, id task.ID) (TaskLife, error) {
 	if err != nil {
 		return TaskLife{}, err
 	}
+	ran, err := c.ran(ctx, rows[0])
+	if err != nil {
+		return TaskLife{}, err
+	}
 	shown := TaskOf(rows[0])
 	shown.Labels = labels[id]
-	return TaskLife{Task: shown, History: lifeOf(rows[0], lines), Cut: longer, Meanwhile: meanwhile}, nil
+	return TaskLife{Task: shown, Ran: ran, History: lifeOf(rows[0], lines), Cut: longer, Meanwhile: meanwhile}, nil
 }
 
 // meanwhile reads what happened to the queue of a task that is late, or was.

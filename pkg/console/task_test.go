@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
@@ -63,4 +64,37 @@ func TestMeanwhile(t *testing.T) {
 		return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{row}, row.DueAt.Add(300*time.Millisecond))
 	})
 	seen("on time")
+}
+
+// A done task says how it ran, by a worker whose row is known, or is not any more; one of another program says nothing.
+func TestHowATaskRan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	now, err := w.store.Now(ctx, nil)
+	pipelinetest.Must(t, err)
+	worker := store.Process{ID: task.NewID().String(), Role: "worker", Host: "w-2", Version: "v1.42.0"}
+	pipelinetest.Must(t, w.store.ReportProcess(ctx, worker, time.Hour))
+	pipelinetest.Must(t, w.store.ReportProcess(ctx, store.Process{ID: "other", Role: "worker", Host: "w-3"}, time.Hour))
+	row := w.due(now, -time.Second)
+	pipelinetest.Must(t, w.store.EndProcess(ctx, worker))
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
+		return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{row}, now)
+	})
+	ran := func(number int64) *Ran {
+		t.Helper()
+		packed := protocol.Ran{Worker: number, Hinted: 0, Taken: ms(930), Started: ms(1), Ended: ms(15), Handler: ms(8)}.Pack()
+		if number == 0 {
+			packed = 0
+		}
+		w.store.Exec("UPDATE duetime_tasks SET ran = ? WHERE id = ?", packed, row.ID[:])
+		life, err := w.console().Task(ctx, row.ID)
+		pipelinetest.Must(t, err)
+		return life.Ran
+	}
+	known := Ran{Host: "w-2", Role: "worker", Version: "v1.42.0", TakenMs: 984, StartedMs: 1, EndedMs: 15, HandlerMs: 8}
+	diff(t, "by a known worker", &known, ran(protocol.WorkerNumber(worker.ID)))
+	diff(t, "by a forgotten worker", &Ran{TakenMs: 984, StartedMs: 1, EndedMs: 15, HandlerMs: 8}, ran(protocol.WorkerNumber(worker.ID)^2))
+	diff(t, "by another program", (*Ran)(nil), ran(0))
 }

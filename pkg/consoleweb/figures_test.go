@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/consoleweb"
 	"github.com/duetime/duetime/pkg/task"
@@ -169,7 +170,16 @@ func TestFailuresAreCalledSo(t *testing.T) {
 	p := open(t)
 	made := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
 	p.exec("UPDATE duetime_tasks SET state = 1, version = 2, finished_at = updated_at")
-	p.wantHas("the task", p.get(200, "task?id="+made.ID.String()), "<dt>Failures</dt><dd>0 of 1 attempts</dd>")
+	page := p.get(200, "task?id="+made.ID.String())
+	p.wantHas("the task", page, "<dt>Failures</dt><dd>0 of 1 attempts</dd>")
+	if strings.Contains(page, "How it took effect") {
+		t.Error("a row that does not say how its task ran has a bar")
+	}
+	ran := protocol.Ran{Worker: 1, Taken: 90 * time.Millisecond, Ended: 10 * time.Millisecond, Handler: 7 * time.Millisecond}
+	p.exec("UPDATE duetime_tasks SET run_at = created_at, finished_at = created_at + 100, ran = ?", ran.Pack())
+	p.wantHas("how it took effect", p.get(200, "task?id="+made.ID.String()), "By a worker that is not known any more.",
+		`<rect class="taken" x="0" y="0" width="900" height="16"/><rect class="ended" x="900" y="0" width="100" height="16"/>`,
+		"Until it was marked done, just before COMMIT</dt><dd>10.0 ms</dd>", "Its own handler</dt><dd>7.0 ms</dd>")
 	list := p.get(200, "search?owner=ada")
 	p.wantHas("the list", list, `<th class="n">Failures</th>`, `<td class="n">0/1</td>`)
 	if strings.Contains(list, "Attempts") {

@@ -30,7 +30,8 @@ type health struct {
 // frameRead is what all viewers share.
 type frameRead struct {
 	console.Frame
-	Leads []console.Leader
+	Leads     []console.Leader
+	Processes []console.Process
 }
 
 const maxShardRows = 64
@@ -64,7 +65,11 @@ func readFrame(ctx context.Context, c *console.Console) (frameRead, error) {
 	if frame.IndexErr == nil && !frame.NoIndex { // else Leaders, which says who was asked to resign, would fail too
 		leads, err = c.Leaders(ctx)
 	}
-	return frameRead{frame, leads}, err
+	if err != nil {
+		return frameRead{}, err
+	}
+	processes, err := c.Processes(ctx)
+	return frameRead{frame, leads, processes}, err
 }
 
 // sum adds up the frame, and puts the pauses into it as they are now.
@@ -96,6 +101,23 @@ func (h *health) sum() {
 	if seconds := float64(h.WindowMs) / 1000; seconds > 0 {
 		h.Rate, h.Made = float64(h.Fired)/seconds, float64(h.Scheduled)/seconds
 	}
+}
+
+// ProcessClass is the style of a process's state.
+func (h health) ProcessClass(p console.Process) string {
+	switch p.State {
+	case console.ProcessAlive:
+		return "done"
+	case console.ProcessStuck:
+		return "dead"
+	case console.ProcessSilent:
+	}
+	return "late"
+}
+
+// RanMs is how long a call had run when its process reported it.
+func (h health) RanMs(p console.Process, c console.HandlerCall) int64 {
+	return max(0, p.SeenMs-c.SinceMs)
 }
 
 // ShardRows are the shards that are listed.

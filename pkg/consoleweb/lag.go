@@ -14,7 +14,7 @@ import (
 
 // lagView is the data of the view.
 type lagView struct {
-	console.LagOver
+	lagRead
 	freshness
 	Kind, Queue, Span string
 	Spans             []string
@@ -30,6 +30,20 @@ type lagView struct {
 	Budget            int64  // tasks that may be late
 	Spent             float64
 	Burn              float64 // how many times as fast as allowed the budget is spent
+}
+
+// lagRead is what all viewers share.
+type lagRead struct {
+	console.LagOver
+	Deploys []console.Deploy
+}
+
+func readLagOver(ctx context.Context, c *console.Console, q console.LagQuery) (r lagRead, err error) {
+	if r.LagOver, err = c.LagOver(ctx, q); err != nil {
+		return r, err
+	}
+	r.Deploys, err = c.Deploys(ctx, q.Span)
+	return r, err
 }
 
 // lagMark is a height with its name.
@@ -92,8 +106,8 @@ func readLag(ctx context.Context, v *visit) (any, error) {
 	}
 	query, c := console.LagQuery{Span: span.length, Step: span.step, Kind: out.Kind, Queue: out.Queue}, v.site.c
 	key := fmt.Sprintf("lag %s %q %q", span.name, out.Kind, out.Queue)
-	read := readFor(ctx, v, key, func(ctx context.Context) (console.LagOver, error) { return c.LagOver(ctx, query) })
-	out.LagOver, out.freshness = read.value, read.about()
+	read := readFor(ctx, v, key, func(ctx context.Context) (lagRead, error) { return readLagOver(ctx, c, query) })
+	out.lagRead, out.freshness = read.value, read.about()
 	out.sum()
 	out.draw()
 	return out, nil

@@ -14,6 +14,40 @@ type taskView struct {
 	Task    console.TaskLife
 	Payload string // for people
 	Ended   bool
+	OwnMs   float64   // the call of its own handler
+	Steps   []ranStep // of a done task's last try; none if they are not known
+}
+
+// ranStep is a step of a task's last try, as a part of a bar.
+type ranStep struct {
+	Key      string // of its word, and its class
+	Ms       float64
+	X, Width int64
+}
+
+// ranWidth is the bar's width; a step that took time has a part of at least minStep.
+const (
+	ranWidth = 1000
+	minStep  = 4
+)
+
+func stepsOf(ran *console.Ran) (all []ranStep) {
+	if ran == nil {
+		return nil
+	}
+	whole, x := int64(0), int64(0)
+	for _, ms := range ran.Steps() {
+		whole += ms
+	}
+	for i, ms := range ran.Steps() {
+		s := ranStep{Key: []string{"hinted", "taken", "started", "ended"}[i], Ms: float64(ms), X: x}
+		if ms > 0 {
+			s.Width = max(minStep, ranWidth*ms/whole)
+		}
+		x += s.Width
+		all = append(all, s)
+	}
+	return all
 }
 
 func readTask(ctx context.Context, v *visit) (any, error) {
@@ -25,7 +59,10 @@ func readTask(ctx context.Context, v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &taskView{Task: life, Ended: life.State == task.Done || life.State == task.Cancelled}
+	out := &taskView{Task: life, Steps: stepsOf(life.Ran), Ended: life.State == task.Done || life.State == task.Cancelled}
+	if life.Ran != nil {
+		out.OwnMs = float64(life.Ran.HandlerMs)
+	}
 	if !v.Hides() {
 		out.Payload = indented(life.Payload, life.PayloadText)
 	}

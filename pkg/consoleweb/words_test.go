@@ -14,6 +14,7 @@ import (
 
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -76,6 +77,12 @@ func TestPageWordsAreUsed(t *testing.T) {
 		protocol.EventDefined, protocol.EventOver, protocol.EventDegraded, protocol.EventRecovered, protocol.EventFollows, protocol.EventMended,
 	}) {
 		wantWord(t, "event."+event)
+	}
+	for _, step := range stepsOf(&console.Ran{EndedMs: 1}) {
+		wantWord(t, "ran."+step.Key)
+	}
+	for _, state := range []console.ProcessState{console.ProcessAlive, console.ProcessStuck, console.ProcessSilent} {
+		wantWord(t, "process."+string(state))
 	}
 	for _, at := range places() {
 		wantWord(t, "view."+at.name)

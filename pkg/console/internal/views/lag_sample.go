@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -28,6 +29,10 @@ type DoneTask struct {
 	Weight float64       // for how many tasks it stands
 	Lag    time.Duration // from the due time, or from when it was made if that was later, to its effect
 	Early  bool          // the effect came before the due time
+
+	Kind    string
+	Timed   bool          // its row says how long its handler took
+	Handler time.Duration // the call of its handler
 }
 
 const (
@@ -145,9 +150,10 @@ type lagRow struct {
 	State            task.State
 	Kind, Queue      string
 	Due, Made, Ended int64
+	Ran              int64
 }
 
-const lagColumns = "state, kind, queue, due_at AS due, created_at AS made, COALESCE(finished_at, 0) AS ended"
+const lagColumns = "state, kind, queue, due_at AS due, created_at AS made, COALESCE(finished_at, 0) AS ended, ran"
 
 // readDone reads the sample of each span, and keeps the rows that the query asks for. All rows of a sample stand for the span's
 // changes together, whether or not they are kept.
@@ -168,7 +174,9 @@ func (v Views) readDone(ctx context.Context, c *changedSpans, q LagQuery) ([]Don
 	var done []DoneTask
 	for _, r := range sample {
 		if r.State == task.Done && r.Ended > 0 && q.wants(r) {
+			ran, timed := protocol.UnpackRan(r.Ran)
 			done = append(done, DoneTask{
+				Kind: r.Kind, Timed: timed, Handler: ran.Handler,
 				Step: c.steps[r.Span], Weight: c.changes(r.Span, q.Now) / float64(read[r.Span]),
 				Lag: time.Duration(r.Ended-max(r.Due, r.Made)) * time.Millisecond, Early: r.Ended < r.Due,
 			})

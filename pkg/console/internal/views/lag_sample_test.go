@@ -8,6 +8,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -28,11 +29,12 @@ func lagSample(t *testing.T, v Views) {
 	for i := range rows {
 		rows[i].Kind, rows[i].Queue = string("abbbbbb"[i]), string("xxyxxxx"[i])
 	}
+	rows[1].Ran = protocol.Ran{Worker: 1, Taken: time.Minute, Handler: 12 * time.Millisecond}.Pack()
 	write(t, v, len(rows), func(i int) task.Task { return rows[i] })
-	first := DoneTask{Step: 0, Weight: 1, Lag: 5 * time.Millisecond}
-	early := DoneTask{Step: 0, Weight: 1, Lag: -time.Millisecond, Early: true}
-	late := DoneTask{Step: 1, Weight: 1, Lag: 2 * time.Second}
-	made := DoneTask{Step: 1, Weight: 1, Lag: 100 * time.Millisecond}
+	first := DoneTask{Step: 0, Weight: 1, Lag: 5 * time.Millisecond, Kind: "a"}
+	early := DoneTask{Step: 0, Weight: 1, Lag: -time.Millisecond, Early: true, Kind: "b"}
+	late := DoneTask{Step: 1, Weight: 1, Lag: 2 * time.Second, Kind: "b", Timed: true, Handler: 12 * time.Millisecond}
+	made := DoneTask{Step: 1, Weight: 1, Lag: 100 * time.Millisecond, Kind: "b"}
 	for name, c := range map[string]struct {
 		q    LagQuery
 		want []DoneTask

@@ -87,7 +87,7 @@ func write(t testing.TB, v Views, n int, row func(i int) task.Task) {
 	t.Helper()
 	const chunk = 1000
 	for from := 0; from < n; from += chunk {
-		args := make([]any, 0, 12*chunk)
+		args := make([]any, 0, 13*chunk)
 		for i := from; i < min(n, from+chunk); i++ {
 			r := row(i)
 			var finished any
@@ -95,10 +95,10 @@ func write(t testing.TB, v Views, n int, row func(i int) task.Task) {
 				finished = r.FinishedAt.UnixMilli()
 			}
 			args = append(args, r.ID[:], r.Kind, r.Owner, r.Queue, int8(r.State), r.DueAt.UnixMilli(), r.RunAt.UnixMilli(),
-				"{}", r.LastError, r.CreatedAt.UnixMilli(), r.UpdatedAt.UnixMilli(), finished)
+				"{}", r.LastError, r.CreatedAt.UnixMilli(), r.UpdatedAt.UnixMilli(), finished, r.Ran)
 		}
 		pipelinetest.Must(t, exec(v, "INSERT INTO duetime_tasks (id, kind, owner, queue, state, due_at, run_at, payload, last_error,"+
-			" created_at, updated_at, finished_at) VALUES "+strings.Repeat(",(?,?,?,?,?,?,?,?,?,?,?,?)", len(args)/12)[1:], args...))
+			" created_at, updated_at, finished_at, ran) VALUES "+strings.Repeat(",(?,?,?,?,?,?,?,?,?,?,?,?,?)", len(args)/13)[1:], args...))
 	}
 }
 
