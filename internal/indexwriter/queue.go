@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	maxQueuedTasks = 10_000 // tasks that wait for a put or are in one, but for late drops
-	maxLateDrops   = 25_600 // late drops that do: a burst ends more tasks than Redis forgets beside its claims
+	maxQueuedTasks   = 10_000 // tasks that wait for a put or are in one, but for late drops
+	maxLateDrops     = 25_600 // late drops that do: a burst ends more tasks than Redis forgets beside its claims
+	tasksPerRoomWait = 10     // tasks for each of which a caller waits another Config.CallerWait for room
 )
 
 // group is the tasks of one caller.

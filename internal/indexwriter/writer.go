@@ -20,7 +20,6 @@ import (
 const (
 	maxCallersPerFlush = 256 // callers whose tasks one flush puts
 	tasksPerWait       = 100 // tasks for each of which a caller waits another Config.CallerWait
-	tasksPerRoomWait   = 10  // tasks for each of which a caller waits another Config.CallerWait for room
 )
 
 // Index takes the current state of tasks. Put ignores versions older than the entry's. It returns nil only if all tasks
