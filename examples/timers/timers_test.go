@@ -87,6 +87,37 @@ func TestEnergy(t *testing.T) {
 	}
 }
 
+// A card that makes the building due has it there at once: nobody settles anything after.
+func TestSpeedUp(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.exec("UPDATE players SET gems = 30")
+	level := func() int { return s.number("SELECT level FROM buildings") }
+	wall, err := s.Build(t.Context(), "ada", "wall")
+	must(t, err)
+	s.clock.Advance(t, time.Minute, nil)
+	for range 2 {
+		must(t, s.SpeedUp(t.Context(), "ada", wall))
+	}
+	if level() != 1 {
+		t.Errorf("level %d after two cards", level())
+	}
+	must(t, s.SpeedUp(t.Context(), "ada", wall))
+	if level() != 2 || s.number("SELECT gems FROM players") != 0 {
+		t.Errorf("level %d, %d gems", level(), s.number("SELECT gems FROM players"))
+	}
+	s.exec("UPDATE players SET gems = 30")
+	if err := s.SpeedUp(t.Context(), "ada", wall); !errors.Is(err, task.ErrAlreadyDone) || s.number("SELECT gems FROM players") != 30 {
+		t.Errorf("once more: %v, %d gems", err, s.number("SELECT gems FROM players"))
+	}
+	second, err := s.Build(t.Context(), "ada", "wall")
+	must(t, err)
+	s.clock.Advance(t, timers.BuildTime, nil) // it is due, and no worker has run it: the card is kept
+	if err := s.SpeedUp(t.Context(), "ada", second); !errors.Is(err, task.ErrAlreadyDone) || s.number("SELECT gems FROM players") != 30 {
+		t.Errorf("of one that is due: %v, %d gems", err, s.number("SELECT gems FROM players"))
+	}
+}
+
 func TestFinishNow(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
