@@ -11,7 +11,8 @@ import (
 )
 
 // Condition is what must hold of a task for a change of it. A change whose condition is not met answers task.ErrUnmet, and changes
-// nothing. It is checked under the task's lock.
+// nothing. It is checked under the task's lock, with the transaction's present time. A service may write its own, whose error comes out
+// of the call.
 type Condition func(t task.Task, now time.Time) error
 
 // IfVersion has the change made only if the task has this version still: nobody has changed it since it was read.

@@ -38,6 +38,16 @@ func TestConditions(t *testing.T) {
 			}
 		}
 	}
+	errOwn := errors.New("the service's own")
+	own := func(got task.Task, now time.Time) error {
+		if got.ID != row.ID || !got.DueAt.Equal(moved.DueAt) || !now.Before(got.DueAt) {
+			t.Errorf("at %v the service's condition is asked about %+v, want %+v", now, got, moved)
+		}
+		return errOwn
+	}
+	if _, err := w.Cancel(ctx, row.ID, own); !errors.Is(err, errOwn) {
+		t.Errorf("a condition of the service's: %v, want its error", err)
+	}
 	if now := w.store.Row(row.ID); now.Version != moved.Version || !now.DueAt.Equal(moved.DueAt) {
 		t.Errorf("it is %+v, want it as it was: %+v", now, moved)
 	}

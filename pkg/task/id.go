@@ -12,7 +12,7 @@ import (
 // whose answer was lost can be resolved by looking the id up. An imported task's is a UUIDv8 made of the source's member.
 type ID [16]byte
 
-// NewID makes a new time-ordered id. It panics only when the system's random source is broken.
+// NewID makes a new time-ordered id: in one process, each is greater than those before it. It panics only when the system's random source is broken.
 func NewID() ID {
 	return ID(uuid.Must(uuid.NewV7()))
 }

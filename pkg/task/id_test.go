@@ -26,6 +26,18 @@ func TestScanRefusesWhatIsNoID(t *testing.T) {
 	}
 }
 
+// Of tasks in order that are due in one millisecond, the one that was made first comes first.
+func TestNewIDsAscend(t *testing.T) {
+	t.Parallel()
+	for last, n := task.NewID(), 0; n < 10_000; n++ {
+		next := task.NewID()
+		if next.Compare(last) <= 0 {
+			t.Fatalf("%v follows %v", next, last)
+		}
+		last = next
+	}
+}
+
 func TestIDTextAndBytes(t *testing.T) {
 	t.Parallel()
 	want := task.NewID()
