@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -19,8 +21,8 @@ import (
 const maxBody = 64 << 10
 
 var (
-	nameRule = regexp.MustCompile(`^[\p{L}\p{M}\p{N}._:-]+$`) // of owners and names, in any script
-	idRule   = regexp.MustCompile(`^[0-9]+$`)
+	ownerRule = regexp.MustCompile(`^[\p{L}\p{M}\p{N}._:-]+$`) // in any script
+	idRule    = regexp.MustCompile(`^[0-9]+$`)
 )
 
 // API serves the game over HTTP. It is safe for concurrent use.
@@ -30,6 +32,9 @@ type API struct {
 	errs   Classifier
 	logger *slog.Logger
 	mux    *http.ServeMux
+
+	lessons Lessons
+	judge   judge
 }
 
 // Classifier classifies database errors.
@@ -76,7 +81,7 @@ func (a *API) create(_ *http.Request, body []byte) (operation, error) {
 	if err := decode(body, fields{"owner": &owner, "name": &name}); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkName("owner", owner), checkName("name", name)); err != nil {
+	if err := errors.Join(checkOwner(owner), checkName(name)); err != nil {
 		return nil, err // the API answers the first one
 	}
 	return func(ctx context.Context, tx *schedule.Tx) (answer, error) {
@@ -104,7 +109,7 @@ func onPet(act func(ctx context.Context, tx *schedule.Tx, id int64) (Pet, error)
 
 func (a *API) speedupOwner(r *http.Request, body []byte) (operation, error) {
 	owner := r.PathValue("owner")
-	if err := checkName("owner", owner); err != nil {
+	if err := checkOwner(owner); err != nil {
 		return nil, err
 	}
 	if err := decodeNothing(body); err != nil {
@@ -154,7 +159,7 @@ func (a *API) tasks(w http.ResponseWriter, r *http.Request) {
 	owner, query := r.PathValue("owner"), r.URL.Query()
 	from := query.Get("source")
 	limit, err := pageLimit(query.Get("limit"), task.MaxPerCall, task.MaxPerCall)
-	if err := errors.Join(checkName("owner", owner), checkSource(from), err); err != nil {
+	if err := errors.Join(checkOwner(owner), checkSource(from), err); err != nil {
 		a.fail(w, r, err)
 		return
 	}
@@ -212,12 +217,40 @@ func petID(r *http.Request) (int64, error) {
 	return id, nil
 }
 
-func checkName(field, text string) error {
-	if len(text) > task.MaxOwner || !nameRule.MatchString(text) {
-		return invalid(field, fmt.Sprintf("must be 1 to %d bytes of letters, digits and . _ : -", task.MaxOwner))
+// checkOwner wants what duetime takes for an owner, without what would part an address.
+func checkOwner(text string) error {
+	switch {
+	case text == "" || len(text) <= task.MaxOwner && !ownerRule.MatchString(text):
+		return invalid("owner", fmt.Sprintf("must be 1 to %d bytes of letters, digits and . _ : -", task.MaxOwner))
+	case len(text) > task.MaxOwner:
+		return invalid("owner", fmt.Sprintf("has %d bytes as UTF-8, of %d at most", len(text), task.MaxOwner))
 	}
 	return nil
 }
+
+// maxName is the length of a pet's name, in characters.
+const maxName = 64
+
+// checkName wants a name that can be seen: in any script, with spaces in it, and symbols.
+func checkName(text string) error {
+	n := utf8.RuneCountInString(text)
+	unseen := func(r rune) bool { return !unicode.IsGraphic(r) && r != zeroWidthNonJoiner && r != zeroWidthJoiner }
+	switch {
+	case n < 1 || n > maxName:
+		return invalid("name", fmt.Sprintf("has %d characters, and must have 1 to %d", n, maxName))
+	case strings.ContainsFunc(text, unseen):
+		return invalid("name", "must not have characters that can't be seen")
+	case strings.TrimSpace(text) != text:
+		return invalid("name", "must not begin or end with a space")
+	}
+	return nil
+}
+
+// Characters without a width that some scripts and emojis need.
+const (
+	zeroWidthNonJoiner = '\u200c'
+	zeroWidthJoiner    = '\u200d'
+)
 
 func encode(v any) []byte {
 	b, err := json.Marshal(v)

@@ -2,6 +2,7 @@ package pet_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
@@ -30,7 +32,11 @@ func TestRequestsAreChecked(t *testing.T) {
 		{"POST", "/v1/pets", `{"owner":"a b","name":"x"}`, 400, "invalid", "owner"},
 		{"POST", "/v1/pets", `{"owner":"a{b}","name":"x"}`, 400, "invalid", "owner"},
 		{"POST", "/v1/pets", `{"owner":"a\u202eb","name":"x"}`, 400, "invalid", "owner"},
-		{"POST", "/v1/pets", `{"owner":"x","name":"` + strings.Repeat("猫", 22) + `"}`, 400, "invalid", "name"},
+		{"POST", "/v1/pets", `{"owner":"` + strings.Repeat("猫", 22) + `","name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":"x","name":"` + strings.Repeat("猫", 65) + `"}`, 400, "invalid", "name"},
+		{"POST", "/v1/pets", `{"owner":"x","name":"a\u202eb"}`, 400, "invalid", "name"},
+		{"POST", "/v1/pets", `{"owner":"x","name":"a\nb"}`, 400, "invalid", "name"},
+		{"POST", "/v1/pets", `{"owner":"x","name":" x"}`, 400, "invalid", "name"},
 		{"POST", "/v1/pets", `{"owner":"x\n","name":"x"}`, 400, "invalid", "owner"},
 		{"POST", "/v1/pets", `{"owner":7,"name":"x"}`, 400, "invalid", "owner"},
 		{"POST", "/v1/pets", `{"owner":null,"name":"x"}`, 400, "invalid", "owner"},
@@ -101,6 +107,21 @@ func TestRequestsAtTheLimits(t *testing.T) {
 	body += strings.Repeat(" ", 64<<10-len(body))
 	if got := w.do("POST", "/v1/pets", body); got.status != http.StatusCreated {
 		t.Errorf("the longest owner, name and body: %+v", got)
+	}
+	for _, name := range []string{strings.Repeat("猫", 64), strings.Repeat("🐈", 64), "Señor Whiskers", "نمر", "நாய்", "🏳\u200d🌈", "<b>&amp;"} {
+		got := want[pet.Pet](w, w.do("POST", "/v1/pets", `{"owner":"小明","name":"`+name+`"}`), http.StatusCreated)
+		if seen := w.see(got.ID); seen.Name != name {
+			t.Errorf("the name %q became %q", name, seen.Name)
+		}
+	}
+	// A refusal says how long the text is, and how long it may be.
+	for field, limits := range map[string][2]string{"owner": {"66 bytes", "64"}, "name": {"65 characters", "64"}} {
+		texts := map[string]string{"owner": "x", "name": "x"}
+		texts[field] = strings.Repeat("猫", map[string]int{"owner": 22, "name": 65}[field])
+		got := w.do("POST", "/v1/pets", fmt.Sprintf(`{"owner":%q,"name":%q}`, texts["owner"], texts["name"]))
+		if !strings.Contains(got.body, limits[0]) || !strings.Contains(got.body, limits[1]) {
+			t.Errorf("a long %s: %s", field, got.body)
+		}
 	}
 	for _, empty := range []string{"", " ", "{}", " { } "} {
 		id := w.create("ann").ID

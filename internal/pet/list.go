@@ -112,7 +112,7 @@ func (a *API) listed(read func(ctx context.Context, tx *schedule.Tx, owner strin
 		owner := r.URL.Query().Get("owner")
 		limit, wrong := pageLimit(r.URL.Query().Get("limit"), defaultList, maxList)
 		if owner != "" {
-			wrong = errors.Join(checkName("owner", owner), wrong)
+			wrong = errors.Join(checkOwner(owner), wrong)
 		}
 		if wrong != nil {
 			a.fail(w, r, wrong)

@@ -83,7 +83,7 @@ func TestSite(t *testing.T) {
 	if policy := page.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 		t.Errorf("the page's policy is %q", policy)
 	}
-	for path, kind := range map[string]string{"/page/game.js": "javascript", "/page/words.js": "javascript", "/page/game.css": "css", "/page/icon.svg": "svg"} {
+	for path, kind := range map[string]string{"/page/game.js": "javascript", "/page/words.js": "javascript", "/page/lessons.js": "javascript", "/page/game.css": "css", "/page/icon.svg": "svg"} {
 		if got := ask("GET", path); got.Code != http.StatusOK || !strings.Contains(got.Header().Get("Content-Type"), kind) {
 			t.Errorf("%s: %d %s", path, got.Code, got.Header())
 		}

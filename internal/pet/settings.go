@@ -1,6 +1,7 @@
 package pet
 
 import (
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ type Settings struct {
 	Console string        `key:"console" doc:"address of the page of duetime console, to which the game's page links; empty is none"`
 	Meal    time.Duration `key:"meal" doc:"how long a meal takes, 1ms to 87600h"`
 	Speedup time.Duration `key:"speedup" doc:"how much sooner a speed-up card makes a meal end, 1ms to 87600h"`
+	Lessons string        `key:"lessons" doc:"folder of the workers' pid files, as scripts/up makes it: the game's page may kill these workers and flush Redis; only on loopback; empty is none"`
 	Start   Start         `key:"start"`
 }
 
@@ -56,6 +58,9 @@ func (s *Settings) Validate(p *config.Problems) {
 	p.CheckListen("game.listen", s.Listen)
 	if u, err := url.Parse(s.Console); s.Console != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		p.Addf("game.console: %q is no address such as http://127.0.0.1:8090/", s.Console)
+	}
+	if host, _, err := net.SplitHostPort(config.Loopback(s.Listen)); s.Lessons != "" && err == nil && host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		p.Addf("game.lessons: must be empty while game.listen is %q, which is not on loopback", s.Listen)
 	}
 	if admin := config.Loopback(s.Admin); admin != "" && admin == config.Loopback(s.Listen) && !strings.HasSuffix(admin, ":0") {
 		p.Addf("game.admin: %q is taken by game.listen", admin)

@@ -1,10 +1,13 @@
 "use strict";
 (function () {
   var jump = 700; // ms that the ring takes to another moment
+  var late = 500; // ms after its time a meal waits for a worker
+  var rest = 1000, least = 250; // ms between two looks: a meal that ends asks for one sooner
   var lang = localStorage.getItem("lang") || (navigator.language.startsWith("zh") ? "zh" : "en");
   var owner = new URLSearchParams(location.search).get("owner") || "";
   var address = document.body.dataset.console, calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  var cards = new Map(), rules = { meal: 1, speedup: 1 }, ahead = 0, lags = new Map(), asked = 0, failed = false;
+  var cards = new Map(), rules = { meal: 1, speedup: 1 }, ahead = 0, ends = new Map(), asked = 0, failed = false, next = 0;
+  var page = (window.petGame = { owner: owner, cards: cards, calm: calm, touched: "" }); // what lessons.js uses
   var byId = function (id) { return document.getElementById(id); };
 
   function say(key) {
@@ -28,6 +31,9 @@
     return (h ? h + ":" + two(Math.floor(s / 60) % 60) : Math.floor(s / 60)) + ":" + two(s % 60);
   }
 
+  // How late something is.
+  function delay(ms) { return ms < 1000 ? ms + " ms" : (ms / 1000).toFixed(1) + " s"; }
+
   function whole(ms) {
     return ms % 3600000 === 0 ? ms / 3600000 + " h" : ms % 60000 === 0 ? ms / 60000 + " min" : ms / 1000 + " s";
   }
@@ -50,7 +56,10 @@
       method: method, headers: method === "GET" ? {} : { "Idempotency-Key": key }, body: body && JSON.stringify(body),
     });
     var answer = await res.json();
-    if (!res.ok) { throw Object.assign(new Error(answer.error.message), { code: answer.error.code }); }
+    if (!res.ok) {
+      var e = answer.error, code = e.field && e.code + "_" + e.field in gameWords[lang] ? e.code + "_" + e.field : e.code;
+      throw Object.assign(new Error(e.message), { code: code });
+    }
     return answer;
   }
 
@@ -67,17 +76,17 @@
     }
   }
 
+  function play(id, what) {
+    page.touched = id;
+    return what === "cancel" ? act("DELETE", "pets/" + id + "/meal") : act("POST", "pets/" + id + "/" + what);
+  }
+
   function newCard(pet) {
     var card = { e: byId("pet").content.firstElementChild.cloneNode(true), due: 0 };
     card.e.classList.add("shape-" + pet.id % 3, "fur-" + pet.id % 5);
     card.part = function (selector) { return card.e.querySelector(selector); };
     card.e.addEventListener("click", function (e) {
-      var what = e.target.dataset.act;
-      if (what === "cancel") {
-        act("DELETE", "pets/" + pet.id + "/meal");
-      } else if (what) {
-        act("POST", "pets/" + pet.id + "/" + what);
-      }
+      if (e.target.dataset.act) { play(pet.id, e.target.dataset.act); }
     });
     card.part("h2").textContent = pet.name;
     card.part(".owner").textContent = pet.owner;
@@ -86,16 +95,22 @@
     return card;
   }
 
+  function traceOf(end) {
+    if (end.event === "meal_cancelled") { return say("tracecancelled"); }
+    return say(end.times === 1 ? "traceonce" : "tracemany", delay(end.lag_ms), end.times);
+  }
+
   function taskLine(card, pet) {
-    var line = card.part(".task"), last = lags.get(pet.id), id = pet.meal ? pet.meal.task_id : last && last.task;
+    var line = card.part(".task"), last = ends.get(pet.id), of = pet.meal || last;
+    card.part(".trace").textContent = last ? traceOf(last) : "";
+    card.e.classList.toggle("cancelled", Boolean(!pet.meal && last && last.event === "meal_cancelled"));
     line.replaceChildren();
-    if (!id) { return; }
+    if (!of) { return; }
     var link = document.createElement(address ? "a" : "span");
-    link.textContent = id;
-    if (address) { link.href = address + "task?" + new URLSearchParams({ id: id }); }
-    line.append(say("task") + " ", link);
-    if (pet.meal || last) { line.append(" · v" + (pet.meal ? pet.meal.version : last.version)); }
-    if (last) { line.append(" · " + say("lastlag", last.lag + " ms")); }
+    link.textContent = "…" + of.task_id.slice(-8); // the first ones are the time, and much the same
+    link.title = of.task_id;
+    if (address) { link.href = address + "task?" + new URLSearchParams({ id: of.task_id }); }
+    line.append(say("task") + " ", link, " · v" + of.version);
   }
 
   function update(card, pet) {
@@ -106,7 +121,9 @@
       card.changed = performance.now();
     }
     card.pet = pet;
+    card.waits = due > 0 && page.now() - due > late; // by what was read just now
     card.e.classList.toggle("eating", Boolean(due));
+    card.e.classList.toggle("waits", card.waits);
     card.part(".food-left").textContent = pet.food;
     card.part(".eaten").textContent = pet.meals_eaten;
     card.part(".armed").textContent = pet.autofeed_armed;
@@ -135,10 +152,10 @@
       var left = card.due ? Math.max(0, shown(card) - now) : 0, part = Math.min(1, left / rules.meal);
       card.part(".ring").setAttribute("stroke-dashoffset", String(1000 * (1 - part)));
       card.part(".food").setAttribute("ry", String(card.due ? 3 + 11 * part : 0));
-      var text = card.due ? length(left) : say("hungry"), clock = card.part(".clock");
+      var text = !card.due ? say("hungry") : card.waits ? say("late", delay(Math.max(0, now - card.due))) : length(left), clock = card.part(".clock");
       if (clock.textContent !== text) {
         clock.textContent = text;
-        card.part(".dial").setAttribute("aria-label", card.due ? say("dial", card.pet.name, text) : say("idle", card.pet.name));
+        card.part(".dial").setAttribute("aria-label", say(!card.due ? "idle" : card.waits ? "waits" : "dial", card.pet.name, text));
       }
     });
     requestAnimationFrame(draw);
@@ -164,15 +181,15 @@
       cards.delete(id);
     });
     byId("none").hidden = cards.size > 0;
+    byId("adopt").classList.toggle("main", cards.size === 0);
+    byId("strip").hidden = cards.size === 0 && !byId("told").hasChildNodes();
     byId("all").disabled = !answer.pets.some(function (p) { return p.meal && p.speedup_cards; });
   }
 
   function showLines(lines) {
-    lags.clear();
     byId("lines").replaceChildren.apply(byId("lines"), lines.map(function (l) {
       var row = document.createElement("tr"), lag = l.at_ms - l.due_at_ms, ended = l.event === "meal_finished";
-      if (ended && !lags.has(l.pet_id)) { lags.set(l.pet_id, { lag: lag, task: l.task_id, version: l.version }); }
-      [moment(l.at_ms), l.name + (owner ? "" : " (" + l.owner + ")"), say(l.event), ended ? lag + " ms" : "", l.version].forEach(function (text, i) {
+      [moment(l.at_ms), l.name + (owner ? "" : " (" + l.owner + ")"), say(l.event), ended ? delay(lag) : "", l.version].forEach(function (text, i) {
         var cell = document.createElement("td");
         cell.textContent = text;
         if (i > 2) { cell.className = "n"; }
@@ -190,19 +207,35 @@
 
   // What happens elsewhere appears at the next look, a second later at most.
   async function refresh() {
-    var nth = ++asked, of = owner ? "?" + new URLSearchParams({ owner: owner }) : "";
+    clearTimeout(next);
+    var nth = ++asked, of = new URLSearchParams(owner ? { owner: owner } : {});
     try {
-      var got = await Promise.all([call("GET", "pets" + of), call("GET", "journal" + of)]);
+      var got = await Promise.all([call("GET", "pets?" + of), call("GET", "journal?" + of), call("GET", "now?width=" + page.width() + "&" + of)]);
       if (nth !== asked) { return; } // a newer one is on its way
+      ends = new Map(got[2].ended.map(function (end) { return [end.pet_id, end]; }));
       showLines(got[1].lines);
       reachWide();
       showPets(got[0]);
+      page.look(got[2]);
       if (failed) { notice(""); }
       failed = false;
     } catch (e) {
       failed = true;
       notice(e.code ? e.message : say("away"), true);
     }
+    if (nth === asked) { next = setTimeout(again, untilNext()); }
+  }
+
+  function untilNext() {
+    var now = page.now(), wait = rest;
+    cards.forEach(function (card) {
+      if (card.due > now) { wait = Math.min(wait, card.due - now + 40); }
+    });
+    return Math.max(least, wait);
+  }
+
+  function again() {
+    if (document.hidden) { next = setTimeout(again, rest); } else { refresh(); }
   }
 
   function speak() {
@@ -212,6 +245,7 @@
     translate(document);
     cards.forEach(function (card) { translate(card.e); });
     byId("all").textContent = say("all", owner);
+    page.speak();
   }
 
   byId("lang").addEventListener("click", function () {
@@ -224,19 +258,26 @@
     e.preventDefault();
     act("POST", "pets", Object.fromEntries(new FormData(e.target)));
   });
+  byId("show").addEventListener("click", function () {
+    location.search = new URLSearchParams({ owner: byId("make").elements.owner.value });
+  });
   byId("all").addEventListener("click", async function () {
     var did = await act("POST", "owners/" + encodeURIComponent(owner) + "/speedup");
     if (did) { notice(say("did", did.moved, owner)); }
   });
   byId("all").hidden = !owner;
-  document.querySelector("#choose [name=owner]").value = owner;
-  if (owner) { document.querySelector("#make [name=owner]").value = owner; }
+  if (owner) { byId("make").elements.owner.value = owner; }
   if (address) {
     byId("console").href = address;
     byId("console").hidden = false;
   }
-  speak();
-  refresh();
-  setInterval(function () { if (!document.hidden) { refresh(); } }, 1000);
-  draw();
+  Object.assign(page, {
+    say: say, call: call, act: act, play: play, delay: delay, whole: whole, clock: moment, notice: notice, rules: function () { return rules; },
+    now: function () { return Date.now() + ahead; },
+    begin: function () {
+      speak();
+      refresh();
+      draw();
+    },
+  });
 })();

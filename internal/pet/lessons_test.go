@@ -1,0 +1,210 @@
+package pet_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+type moment struct {
+	NowMs int64  `json:"now_ms"`
+	Line  string `json:"line"`
+	Ended []struct {
+		PetID   string `json:"pet_id"`
+		TaskID  string `json:"task_id"`
+		Version int64  `json:"version"`
+		Event   string `json:"event"`
+		AtMs    int64  `json:"at_ms"`
+		LagMs   int64  `json:"lag_ms"`
+		Times   int    `json:"times"`
+	} `json:"ended"`
+	Workers []pet.Worker `json:"workers"`
+	Kill    bool         `json:"kill"`
+	Flush   bool         `json:"flush"`
+}
+
+type verdict struct {
+	Meals   int64 `json:"meals"`
+	Lost    int64 `json:"lost"`
+	Doubled int64 `json:"doubled"`
+	Early   int64 `json:"early"`
+	AtMs    int64 `json:"at_ms"`
+}
+
+// taught is a world whose page has lessons.
+func taught(t *testing.T, l pet.Lessons) *world {
+	t.Helper()
+	w := newWorld(t, pet.Rules{Meal: time.Minute, Speedup: time.Minute, Food: 100, SpeedupCards: 10, AutofeedCards: 10})
+	api := pet.NewAPI(w.game, w.Client, w, quiet)
+	api.Teach(w.DB(), kept, l)
+	w.api = api
+	return w
+}
+
+func (w *world) moment(query string) moment {
+	w.t.Helper()
+	return want[moment](w, w.do("GET", "/v1/now"+query, ""), http.StatusOK)
+}
+
+// wantDot wants the task's dot on the now line.
+func wantDot(t *testing.T, line, class string, id task.ID) {
+	t.Helper()
+	for _, circle := range strings.Split(line, "<circle")[1:] {
+		if strings.Contains(circle, `data-task="`+id.String()+`"`) {
+			if !strings.Contains(circle, `class="`+class+`"`) {
+				t.Errorf("the dot of %s is %s, want %s", id, circle, class)
+			}
+			return
+		}
+	}
+	t.Errorf("%s has no dot, want one that is %s: %s", id, class, line)
+}
+
+// A meal is a dot to come, then late while nobody ends it, then one of the past, as high as it was late.
+func TestNowLine(t *testing.T) {
+	t.Parallel()
+	w := taught(t, pet.Lessons{})
+	tom := want[pet.Pet](w, w.do("POST", "/v1/pets", `{"owner":"ann","name":"<tom> & co"}`), http.StatusCreated)
+	meal := w.act(tom.ID, "feed").Meal.TaskID
+	other := w.act(w.create("bob").ID, "feed").Meal.TaskID
+	m := w.moment("?width=390")
+	wantDot(t, m.Line, "future", meal)
+	wantDot(t, m.Line, "future", other)
+	if !strings.Contains(m.Line, `width="390"`) || !strings.Contains(m.Line, "&lt;tom&gt; &amp; co") || strings.Contains(m.Line, "style=") {
+		t.Errorf("the line is %s", m.Line)
+	}
+	if mine := w.moment("?owner=ann").Line; strings.Contains(mine, other.String()) {
+		t.Errorf("the line of ann has bob's meal: %s", mine)
+	}
+
+	w.due(w.now().Add(-3*time.Second), meal)
+	w.store.Exec("UPDATE pet_journal SET at_ms = at_ms - 60000 WHERE task_id = ?", meal.String()) // fed long before
+	m = w.moment("")
+	wantDot(t, m.Line, "late", meal)
+	if len(m.Ended) != 0 || !strings.Contains(m.Line, `class="wait"`) {
+		t.Errorf("a meal that waits: %+v", m)
+	}
+	w.fire(meal)
+	m = w.moment("")
+	wantDot(t, m.Line, "late", meal)
+	if len(m.Ended) != 1 || m.Ended[0].PetID != tom.ID || m.Ended[0].Event != "meal_finished" || m.Ended[0].LagMs < 3000 || m.Ended[0].Times != 1 {
+		t.Errorf("a late end: %+v", m.Ended)
+	}
+
+	next := w.act(tom.ID, "feed").Meal.TaskID
+	w.act(tom.ID, "cancel")
+	if m = w.moment(""); len(m.Ended) != 1 || m.Ended[0].TaskID != next.String() || m.Ended[0].Event != "meal_cancelled" || strings.Contains(m.Line, next.String()) {
+		t.Errorf("a cancelled meal: %+v", m)
+	}
+	w.refused(w.do("GET", "/v1/now?width=1", ""), http.StatusBadRequest, "invalid", "width")
+	w.refused(w.do("GET", "/v1/now?owner="+strings.Repeat("x", 65), ""), http.StatusBadRequest, "invalid", "owner")
+}
+
+// A meal that was moved into the past is late only from its move on.
+func TestLagOfAMovedMeal(t *testing.T) {
+	t.Parallel()
+	w := taught(t, pet.Lessons{})
+	id := w.create("ann").ID
+	meal := w.act(id, "feed").Meal.TaskID
+	w.due(w.now().Add(30*time.Second), meal)
+	w.act(id, "speedup") // due 30 s ago
+	w.fire(meal)
+	m := w.moment("")
+	if len(m.Ended) != 1 || m.Ended[0].LagMs > 29_000 {
+		t.Errorf("ended %+v, want less than since its due time", m.Ended)
+	}
+}
+
+// What comes later than a minute shares the last part of the strip, and stays in it.
+func TestNowLineOfLongMeals(t *testing.T) {
+	t.Parallel()
+	w := taught(t, pet.Lessons{})
+	w.game.SetRules(start)
+	far := w.act(w.create("ann").ID, "feed").Meal.TaskID
+	m := w.moment("?width=1000")
+	wantDot(t, m.Line, "future", far)
+	var x float64
+	_, at, _ := strings.Cut(m.Line, `<circle class="future" cx="`)
+	if _, err := fmt.Sscanf(at, "%f", &x); err != nil || x < 900 || x > 990 {
+		t.Errorf("a meal of %v stands at %v px of 1000", start.Meal, x)
+	}
+}
+
+// The judge counts what is in the rows.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	w := taught(t, pet.Lessons{})
+	judged := func() verdict { t.Helper(); return want[verdict](w, w.do("GET", "/v1/judge", ""), http.StatusOK) }
+	id := w.create("ann").ID
+	meal := w.act(id, "feed").Meal.TaskID
+	w.due(w.now(), meal)
+	w.fire(meal)
+	got := judged()
+	if got.AtMs == 0 || got.Meals != 1 || got.Lost+got.Doubled+got.Early != 0 {
+		t.Errorf("judged %+v, want one meal and no fault", got)
+	}
+	due := w.now()
+	w.plant("meal_finished", meal, due, due)
+	w.plant("meal_finished", task.NewID(), due, due.Add(-time.Millisecond))
+	w.plant("fed", task.NewID(), due, due)
+	before := got.AtMs
+	for got = judged(); got.AtMs == before; got = judged() { // the last verdict stands for a while
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got.Meals != 3 || got.Lost != 1 || got.Doubled != 1 || got.Early != 1 {
+		t.Errorf("judged %+v, want one fault of each kind", got)
+	}
+}
+
+// Lessons are there only where they are offered, and not for pages of other sites.
+func TestLessons(t *testing.T) {
+	t.Parallel()
+	w := taught(t, pet.Lessons{})
+	for _, path := range []string{"/v1/lessons/kill", "/v1/lessons/flush"} {
+		w.refused(w.do("POST", path, ""), http.StatusNotFound, "not_found", "")
+	}
+	if m := w.moment(""); m.Kill || m.Flush || len(m.Workers) != 0 {
+		t.Errorf("offered: %+v", m)
+	}
+
+	alive := true
+	w = taught(t, pet.Lessons{
+		Workers: func() []pet.Worker { return []pet.Worker{{Name: "worker-1", Alive: alive}} },
+		Kill: func(context.Context) (string, error) {
+			if !alive {
+				return "", nil
+			}
+			alive = false
+			return "worker-1", nil
+		},
+		Flush: func(context.Context) (int64, error) { return 7, nil },
+	})
+	if m := w.moment(""); !m.Kill || !m.Flush || len(m.Workers) != 1 || !m.Workers[0].Alive {
+		t.Errorf("offered: %+v", m)
+	}
+	cross := httptest.NewRequest(http.MethodPost, "/v1/lessons/kill", nil).WithContext(t.Context())
+	cross.Header.Set("Sec-Fetch-Site", "cross-site")
+	rec := httptest.NewRecorder()
+	w.api.ServeHTTP(rec, cross)
+	if rec.Code != http.StatusForbidden || !alive {
+		t.Errorf("another site's page: status %d, alive %v", rec.Code, alive)
+	}
+	type killed struct {
+		Killed  string       `json:"killed"`
+		Workers []pet.Worker `json:"workers"`
+	}
+	if got := want[killed](w, w.do("POST", "/v1/lessons/kill", ""), http.StatusOK); got.Killed != "worker-1" || got.Workers[0].Alive {
+		t.Errorf("killed %+v", got)
+	}
+	w.refused(w.do("POST", "/v1/lessons/kill", ""), http.StatusConflict, "no_worker", "")
+	if got := want[map[string]int](w, w.do("POST", "/v1/lessons/flush", ""), http.StatusOK); got["keys"] != 7 {
+		t.Errorf("flushed %v", got)
+	}
+}

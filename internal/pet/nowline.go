@@ -1,0 +1,192 @@
+package pet
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The now line is a strip of time that is parted by now. Left of it stand the effects of the last minute, as high as they were
+// late. Right of it stand the tasks to come. The strip stands still for linePage, and now walks over it.
+const (
+	linePast  = time.Minute
+	linePage  = 10 * time.Second
+	lineNear  = time.Minute // what comes within it is drawn to scale; the scale shrinks for what comes later
+	lineEdge  = 10          // px at both ends
+	lineFar   = 0.28        // part of the width for what comes after lineNear
+	lineTop   = 22          // y of the greatest lateness
+	lineFloor = 106         // y of the time's axis
+	lineHigh  = 132         // height of the drawing
+	lineLanes = 7           // rows on which tasks to come stand
+
+	leastLag    = time.Millisecond
+	greatestLag = 100 * time.Second
+
+	// lateBy is how late a meal is called late.
+	lateBy = 500 * time.Millisecond
+)
+
+// nowLine is a drawing of the strip.
+type nowLine struct {
+	now       time.Time
+	from, to  time.Time // of the part that is to scale
+	last      time.Time // at the right end
+	perSecond float64   // px, in the part that is to scale
+	near, far float64   // px
+	strings.Builder
+}
+
+// drawNow draws the strip as SVG, whose colours and words the page adds: a word by data-word, a time of day by data-at.
+func drawNow(now time.Time, longest time.Duration, width int, pets []Pet, over []ended) string {
+	for _, p := range pets {
+		if p.Meal != nil {
+			longest = max(longest, time.UnixMilli(p.Meal.DueAtMs).Sub(now))
+		}
+	}
+	l := &nowLine{now: now, from: now.Truncate(linePage).Add(-linePast), near: float64(width - 2*lineEdge)}
+	l.to = l.from.Add(linePast + linePage + min(longest, lineNear))
+	l.last = now.Add(longest)
+	if longest > lineNear {
+		l.far = lineFar * l.near
+		l.near -= l.far
+	}
+	l.perSecond = l.near / l.to.Sub(l.from).Seconds()
+	fmt.Fprintf(l, `<svg xmlns="http://www.w3.org/2000/svg" class="line" role="img" viewBox="0 0 %d %d" width="%d" height="%d" data-now="%d" data-second="%.3f">`,
+		width, lineHigh, width, lineHigh, now.UnixMilli(), l.perSecond)
+	l.scale(width)
+	for _, p := range pets {
+		if p.Meal != nil {
+			l.coming(p)
+		}
+	}
+	for _, e := range over {
+		l.past(e)
+	}
+	fmt.Fprintf(l, `<g class="walker" data-x="%.1f"><path d="M%[1]g 14V%[2]d"/><circle cx="%[1]g" cy="%[2]d" r="3"/><text x="%[1]g" y="10" data-word="now">now</text></g></svg>`,
+		tenth(l.x(now)), lineFloor)
+	return l.String()
+}
+
+// x is where a moment stands. Moments that are out of the strip stand at its ends.
+func (l *nowLine) x(at time.Time) float64 {
+	if !at.After(l.to) {
+		return lineEdge + l.perSecond*max(0, at.Sub(l.from).Seconds())
+	}
+	if l.far == 0 || !l.last.After(l.to) {
+		return lineEdge + l.near
+	}
+	shrunk := func(t time.Time) float64 { return math.Log1p(t.Sub(l.to).Seconds() / lineNear.Seconds()) }
+	return lineEdge + l.near + l.far*min(1, shrunk(at)/shrunk(l.last))
+}
+
+// height is where a lateness stands.
+func height(lag time.Duration) float64 {
+	part := math.Log(max(1, float64(lag)/float64(leastLag))) / math.Log(float64(greatestLag)/float64(leastLag))
+	return lineFloor - 8 - (lineFloor-8-lineTop)*min(1, part)
+}
+
+// scale draws the axis, with times that the width has room for, and the lateness.
+func (l *nowLine) scale(width int) {
+	for label, lag := range map[string]time.Duration{"1 ms": leastLag, "100 ms": 100 * time.Millisecond, "10 s": 10 * time.Second} {
+		y := height(lag)
+		fmt.Fprintf(l, `<path class="lag" d="M%d %.1fH%.1f"/><text class="lag" x="%[1]d" y="%.1[4]f">%s</text>`, lineEdge, tenth(y), tenth(l.x(l.now)), tenth(y-3), label)
+	}
+	fmt.Fprintf(l, `<path class="axis" d="M0 %dH%d"/>`, lineFloor, width)
+	const room = 62 // px of a time of day
+	step := linePage
+	for l.perSecond*step.Seconds() < room {
+		step *= 2
+	}
+	for at := l.from.Truncate(step); !at.After(l.to); at = at.Add(step) {
+		if x := l.x(at); x > lineEdge+room/2 && x < lineEdge+l.near-room/2 {
+			l.tick(x, at, "")
+		}
+	}
+	if l.far > 0 {
+		l.tick(lineEdge+l.near+l.far-room/3, l.last, " far")
+	}
+}
+
+func (l *nowLine) tick(x float64, at time.Time, class string) {
+	fmt.Fprintf(l, `<path class="tick" d="M%.1f %dv5"/><text class="tick%s" x="%[1]g" y="%[4]d" data-at="%[5]d"></text>`,
+		tenth(x), lineFloor, class, lineFloor+18, at.UnixMilli())
+}
+
+// coming draws a task to come. One that is late has a line from its time to now.
+func (l *nowLine) coming(p Pet) {
+	due := time.UnixMilli(p.Meal.DueAtMs)
+	id, _ := strconv.ParseInt(p.ID, 10, 64) // a row's id is a number
+	y := lineTop + 6 + float64(id%lineLanes)*(lineFloor-lineTop-16)/(lineLanes-1)
+	class, x := "future", l.x(due)
+	if l.now.Sub(due) > lateBy {
+		class = "late"
+		fmt.Fprintf(l, `<path class="wait" d="M%.1f %.1fH%.1f"/>`, tenth(x), tenth(y), tenth(l.x(l.now)))
+	}
+	l.dot(class, x, y, p.ID, p.Meal.TaskID.String(), p.Name)
+}
+
+// past draws an effect of the last minute.
+func (l *nowLine) past(e ended) {
+	if e.Event != eventFinished || e.at().Before(l.from) {
+		return
+	}
+	class := "past"
+	if e.lag() > lateBy {
+		class = "late"
+	}
+	l.dot(class, l.x(e.at()), height(e.lag()), e.PetID, e.TaskID, fmt.Sprintf("%s · %d ms", e.name, e.LagMs))
+}
+
+func (l *nowLine) dot(class string, x, y float64, pet, id, title string) {
+	fmt.Fprintf(l, `<circle class="%s" cx="%g" cy="%g" r="5" data-pet="%s" data-task="%s"><title>%s</title></circle>`,
+		class, tenth(x), tenth(y), pet, html.EscapeString(id), html.EscapeString(title))
+}
+
+func tenth(px float64) float64 { return math.Round(10*px) / 10 }
+
+// ended is the end of a meal: of its time, or by a cancel.
+type ended struct {
+	PetID   string `json:"pet_id"`
+	TaskID  string `json:"task_id"`
+	Version int64  `json:"version"`
+	Event   string `json:"event"`
+	AtMs    int64  `json:"at_ms"`
+	LagMs   int64  `json:"lag_ms"` // after its due time, or after its last change if that was later
+	Times   int    `json:"times"`  // its effects
+
+	name string
+}
+
+func (e ended) at() time.Time      { return time.UnixMilli(e.AtMs) }
+func (e ended) lag() time.Duration { return time.Duration(e.LagMs) * time.Millisecond }
+
+// endsIn returns the ends among lines of the journal, the newest first, each task once.
+func endsIn(lines []Line) []ended {
+	var all []ended
+	of := map[string]int{} // task to its place in all
+	for _, line := range slices.Backward(lines) {
+		i, there := of[line.TaskID]
+		if !there {
+			i = len(all)
+			of[line.TaskID] = i
+			all = append(all, ended{PetID: line.PetID, TaskID: line.TaskID, name: line.Name})
+		}
+		e := &all[i]
+		switch line.Event {
+		case eventFinished, eventCancelled:
+			e.LagMs = max(0, line.AtMs-max(line.DueAtMs, e.AtMs)) // AtMs is still that of the change before
+			e.Times++
+		case eventArmed: // changes no task
+			continue
+		}
+		e.Event, e.Version, e.AtMs = line.Event, line.Version, line.AtMs
+	}
+	all = slices.DeleteFunc(all, func(e ended) bool { return e.Times == 0 })
+	slices.SortStableFunc(all, func(a, b ended) int { return cmp.Compare(b.AtMs, a.AtMs) })
+	return all
+}
