@@ -48,6 +48,12 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	api := pet.NewAPI(game, client.Client, client, env.Log())
+	lessons, err := newLessons(settings.Lessons, cfg)
+	if err != nil {
+		return err
+	}
+	env.OnStop("lessons", lessons.close)
+	api.Teach(client.DB(), cfg.Daemon.Retention, lessons.offered())
 	if _, err := env.Serve(ctx, "game", settings.Listen, pet.Site(api, settings.Console)); err != nil {
 		return err
 	}
