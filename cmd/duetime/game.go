@@ -58,7 +58,7 @@ func (t *tool) demo() *cobra.Command {
 	cmd.Flags().DurationVar(&cfg.For, "for", 30*time.Second, "how long to play, 10s to 1h")
 	cmd.Flags().IntVar(&cfg.Pets, "pets", 200, "how many pets play")
 	cmd.Flags().DurationVar(&cfg.Meal, "meal", 3*time.Second, "how long a meal takes")
-	cmd.Flags().BoolVar(&cfg.Serve, "serve", false, "go on after the report, for you to play on the game's page and to look at the console")
+	cmd.Flags().BoolVar(&cfg.Serve, "serve", false, "go on after the report among 30 players, for you to play on the game's page and to look at the console")
 	cmd.Flags().BoolVar(&cfg.JSON, "json", false, "report one JSON object on the last line")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,7 +32,7 @@ type Config struct {
 	For   time.Duration // how long to play; at least 10 s, default 30 s
 	Pets  int           // default 200
 	Meal  time.Duration // how long a meal takes; default 3 s
-	Serve bool          // go on after the report with longer meals, for people to play, until ctx ends
+	Serve bool          // go on after the report with longer meals and lessons, for people to play, until ctx ends
 	Out   io.Writer     // the report
 	Err   io.Writer     // progress
 	JSON  bool          // the report's last line is one JSON object
@@ -79,13 +80,19 @@ type stage struct {
 	pipeline *embedded.Pipeline
 	site     http.Handler // of the pipeline
 	failed   chan error   // of Work
+
+	teaches bool          // the page has its lessons
+	alive   atomic.Bool   // the worker
+	kills   chan struct{} // lessons that kill the worker
 }
 
-// Rules of the game that people play after the report, and how many pets others keep feeding beside theirs.
+// Rules of the game that people play after the report, how many pets others keep feeding beside theirs, and how long a worker
+// that was killed stays away.
 const (
 	servedMeal    = time.Minute
 	servedSpeedup = 20 * time.Second
-	servedPets    = 6
+	servedPets    = 30
+	killedFor     = 4 * time.Second
 )
 
 // Run plays and reports. It returns ErrBroken if a promise was broken, and another error if it could not play.
@@ -98,7 +105,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	s := &stage{cfg: cfg, file: filepath.Join(dir, "demo.db"), counts: &counts{}, failed: make(chan error, 1)}
+	s := &stage{cfg: cfg, file: filepath.Join(dir, "demo.db"), counts: &counts{}, failed: make(chan error, 1), kills: make(chan struct{}, 1)}
 	if s.rows, err = store.OpenSQLite(s.file); err != nil {
 		return err
 	}
@@ -138,27 +145,61 @@ func (s *stage) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// start opens the pipeline, its worker, the game's API and the console.
+// start opens the pipeline and its worker.
 func (s *stage) start(ctx context.Context) error {
-	log := slog.New(slog.DiscardHandler)
-	p, err := embedded.OpenSQLite(ctx, s.file, embedded.Config{Logger: log, Handlers: s.game.Handlers()})
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	s.work(ctx)
+	return nil
+}
+
+// open opens the pipeline, the game's API and the console.
+func (s *stage) open(ctx context.Context) error {
+	p, err := embedded.OpenSQLite(ctx, s.file, embedded.Config{Logger: quiet, Handlers: s.game.Handlers()})
 	if err != nil {
 		return err
 	}
-	pages, err := consoleweb.Handler(p.Console(), consoleweb.Config{Open: "demo@console", Logger: log})
-	if err != nil {
+	s.pipeline = p
+	if err := s.show(); err != nil {
 		return errors.Join(err, p.Close(ctx))
 	}
+	return nil
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// show makes the pages of the pipeline.
+func (s *stage) show() error {
+	pages, err := consoleweb.Handler(s.pipeline.Console(), consoleweb.Config{Open: "demo@console", Logger: quiet})
+	if err != nil {
+		return err
+	}
+	api := pet.NewAPI(s.game, s.pipeline.Client, s.pipeline, quiet)
+	lessons := pet.Lessons{}
+	if s.teaches {
+		lessons.Workers, lessons.Kill = s.workers, s.kill
+	}
+	api.Teach(s.rows.DB(), auditRetention, lessons)
 	mux := http.NewServeMux()
-	mux.Handle("/", pet.Site(pet.NewAPI(s.game, p.Client, p, log), consolePath[1:]))
+	mux.Handle("/", pet.Site(api, consolePath[1:]))
 	mux.Handle(consolePath, http.StripPrefix(strings.TrimSuffix(consolePath, "/"), pages))
-	s.pipeline, s.site = p, mux
+	s.site = mux
+	return nil
+}
+
+// work runs the pipeline's worker until the pipeline is closed.
+func (s *stage) work(ctx context.Context) {
+	p := s.pipeline
+	s.alive.Store(true)
 	go func() {
-		if err := p.Work(context.WithoutCancel(ctx), s.game.Handlers()); err != nil { // until Close
+		err := p.Work(context.WithoutCancel(ctx), s.game.Handlers())
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		if err != nil && p == s.pipeline {
 			s.failed <- err
 		}
 	}()
-	return nil
 }
 
 // restart ends the pipeline, and opens another one on its file.
@@ -226,19 +267,6 @@ func (s *stage) playAndReport(ctx context.Context) error {
 		return fmt.Errorf("%w: tasks were late until the end, and %d of %d restarts were seen to heal", ErrBroken, len(faults), restarts)
 	}
 	return nil
-}
-
-// goOn lets people play, with meals that take long enough to do something meanwhile.
-func (s *stage) goOn(ctx context.Context) error {
-	s.game.SetRules(pet.Rules{Meal: servedMeal, Speedup: servedSpeedup, Food: 100, SpeedupCards: 10, AutofeedCards: 10})
-	_, _ = fmt.Fprintf(s.cfg.Err, "play at %s/ and look into its tasks at %s%s until you interrupt it\n", s.url, s.url, consolePath)
-	group, ctx := errgroup.WithContext(ctx)
-	for i := range servedPets {
-		p := s.player(s.cfg.Pets + i)
-		p.meal = servedMeal
-		group.Go(func() error { return p.play(ctx) })
-	}
-	return group.Wait()
 }
 
 // play runs the players for the configured time, or longer if a fault takes longer to heal. Then it waits until the last

@@ -59,22 +59,12 @@ func TestDemoGoesOn(t *testing.T) {
 			url, _, _ = strings.Cut(at, " ")
 		}
 	}
-	for path, part := range map[string]string{"": "<title>", "v1/pets": `"meal_ms":60000`, "console/ahead": "<title>", "console/health": "default"} {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Close = true
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(body), part) {
-			t.Errorf("%s: %d, %v, want %q in it", path, res.StatusCode, err, part)
+	for path, part := range map[string]string{"": "<title>", "v1/pets": `"meal_ms":60000`, "v1/judge": `"lost":0,"doubled":0,"early":0`, "console/ahead": "<title>", "console/health": "default"} {
+		if status, body := ask(ctx, t, http.MethodGet, url+path, ""); status != http.StatusOK || !strings.Contains(body, part) {
+			t.Errorf("%s: %d, want %q in it: %s", path, status, part, body)
 		}
 	}
+	killsTheWorker(ctx, t, url)
 	interrupt()
 	for lines.Scan() {
 		continue
@@ -82,6 +72,63 @@ func TestDemoGoesOn(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("interrupted: %v", err)
 	}
+}
+
+// A worker that is killed ends no meal until another one is started, which ends what is late once.
+func killsTheWorker(ctx context.Context, t *testing.T, url string) {
+	t.Helper()
+	_, made := ask(ctx, t, http.MethodPost, url+"v1/pets", `{"owner":"ann","name":"tom"}`)
+	var tom struct{ ID string }
+	if err := json.Unmarshal([]byte(made), &tom); err != nil {
+		t.Fatal(err)
+	}
+	meal := func(method, path string) {
+		t.Helper()
+		if status, body := ask(ctx, t, method, url+"v1/pets/"+tom.ID+path, ""); status != http.StatusOK {
+			t.Fatalf("%s: %d %s", path, status, body)
+		}
+	}
+	now := func(part string) bool {
+		_, body := ask(ctx, t, http.MethodGet, url+"v1/now?owner=ann", "")
+		return strings.Contains(body, part)
+	}
+	meal(http.MethodPost, "/feed")
+	if status, body := ask(ctx, t, http.MethodPost, url+"v1/lessons/kill", ""); status != http.StatusOK || !strings.Contains(body, `"alive":false`) {
+		t.Errorf("kill: %d %s", status, body)
+	}
+	if status, body := ask(ctx, t, http.MethodPost, url+"v1/lessons/kill", ""); status != http.StatusConflict && !now(`"alive":true`) {
+		t.Errorf("kill twice: %d %s", status, body)
+	}
+	for range servedMeal / servedSpeedup {
+		meal(http.MethodPost, "/speedup")
+	}
+	for deadline := time.Now().Add(time.Minute); !now(`"alive":true`) || !now(`"times":1`); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the meal does not end")
+		}
+	}
+	if _, body := ask(ctx, t, http.MethodGet, url+"v1/judge", ""); !strings.Contains(body, `"lost":0,"doubled":0,"early":0`) {
+		t.Errorf("judged %s", body)
+	}
+}
+
+func ask(ctx context.Context, t *testing.T, method, url, body string) (status int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
 }
 
 func TestTableNamesEveryCount(t *testing.T) {

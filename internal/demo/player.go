@@ -24,12 +24,13 @@ type counts struct {
 type player struct {
 	*stage
 	number int
+	name   string // of the pet
 	meal   time.Duration
 	client *http.Client
 }
 
 func (s *stage) player(number int) *player {
-	return &player{stage: s, number: number, meal: s.cfg.Meal, client: &http.Client{Timeout: 10 * time.Second}}
+	return &player{stage: s, number: number, name: fmt.Sprintf("pet-%d", number), meal: s.cfg.Meal, client: &http.Client{Timeout: 10 * time.Second}}
 }
 
 // play feeds the pet until ctx ends, and uses its cards at random.
@@ -40,7 +41,7 @@ func (p *player) play(ctx context.Context) error {
 	}
 	var made struct{ ID string }
 	status, err := p.call(ctx, http.MethodPost, "/v1/pets", map[string]string{
-		"owner": fmt.Sprintf("player-%d", p.number/2), "name": fmt.Sprintf("pet-%d", p.number),
+		"owner": fmt.Sprintf("player-%d", p.number/2), "name": p.name,
 	}, &made)
 	if err != nil || status != http.StatusCreated {
 		return p.unlessCutOff(ctx, fmt.Errorf("make a pet: status %d, %w", status, err))

@@ -30,13 +30,16 @@ type report struct {
 	Faults        []fault `json:"faults"`
 }
 
+// auditRetention is less than a pipeline keeps ended tasks for.
+const auditRetention = time.Hour
+
 func (r report) broken() bool {
 	return r.Lost+r.Duplicate+r.Early+r.Overdue > 0 || r.MealsFinished == 0
 }
 
 func (s *stage) report(ctx context.Context, faults []fault) (report, error) {
 	r := report{Faults: faults, Failed: s.counts.failed.Load()}
-	found, err := pet.Audit(ctx, s.rows.DB(), time.Hour, func(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+	found, err := pet.Audit(ctx, s.rows.DB(), auditRetention, func(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 		return s.rows.Get(ctx, nil, ids)
 	})
 	if err != nil {
