@@ -133,12 +133,6 @@ func (w *world) live() {
 	w.recur("player-7", "evening walk")
 }
 
-func (w *world) exec(statement string, args ...any) {
-	w.t.Helper()
-	_, err := w.store.DB().ExecContext(w.t.Context(), statement, args...)
-	pipelinetest.Must(w.t, err)
-}
-
 // moved returns a task of the owner that was moved by a service.
 func (w *world) moved(owner string) task.Task {
 	w.t.Helper()

@@ -27,6 +27,7 @@ type world struct {
 	browser context.Context // chromedp's handle of the browser
 	console string          // where the console's page is
 	game    string          // where the game's page is
+	worker  pipelinetest.App
 }
 
 // newWorld starts all of it, with meals of a length. A speed-up card takes half of it off.
@@ -38,9 +39,10 @@ func newWorld(t *testing.T, meal time.Duration) *world {
 	w.store, err = store.Open(w.DSN, store.Options{})
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, w.store.Close()) })
-	for _, name := range []string{"event", "daemon", "worker"} {
+	for _, name := range []string{"event", "daemon"} {
 		w.Ready(t, name)
 	}
+	w.worker = w.Ready(t, "worker")
 	w.console = w.Console(t)
 	w.game = w.Ready(t, "game", "DUETIME_GAME__CONSOLE="+w.console).URL(t, "game") + "/"
 	res, err := http.Post(w.game+"v1/pets", "application/json", strings.NewReader(`{"owner":"nobody","name":"first"}`))
@@ -125,6 +127,12 @@ func (w *world) number(query string, args ...any) (n int) {
 	w.t.Helper()
 	pipelinetest.Must(w.t, w.store.DB().GetContext(w.t.Context(), &n, query, args...))
 	return n
+}
+
+func (w *world) exec(statement string, args ...any) {
+	w.t.Helper()
+	_, err := w.store.DB().ExecContext(w.t.Context(), statement, args...)
+	pipelinetest.Must(w.t, err)
 }
 
 // do runs a part of a test: a view, and what is done there.
