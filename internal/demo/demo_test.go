@@ -52,8 +52,17 @@ func TestDemoGoesOn(t *testing.T) {
 		ended <- Run(ctx, Config{For: minFor, Pets: 8, Meal: 500 * time.Millisecond, Out: io.Discard, Err: write, Serve: true})
 		_ = write.Close()
 	}()
-	url := ""
 	lines := bufio.NewScanner(read)
+	defer func() {
+		interrupt()
+		for lines.Scan() {
+			continue
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("interrupted: %v", err)
+		}
+	}()
+	url := ""
 	for url == "" && lines.Scan() {
 		if _, at, goesOn := strings.Cut(lines.Text(), "play at "); goesOn {
 			url, _, _ = strings.Cut(at, " ")
@@ -65,13 +74,6 @@ func TestDemoGoesOn(t *testing.T) {
 		}
 	}
 	killsTheWorker(ctx, t, url)
-	interrupt()
-	for lines.Scan() {
-		continue
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("interrupted: %v", err)
-	}
 }
 
 // A worker that is killed ends no meal until another one is started, which ends what is late once.

@@ -39,14 +39,11 @@ func (p *player) play(ctx context.Context) error {
 	if !sleep(ctx, rand.N(p.meal)) { //nolint:gosec // spread, not secret
 		return nil
 	}
-	var made struct{ ID string }
-	status, err := p.call(ctx, http.MethodPost, "/v1/pets", map[string]string{
-		"owner": fmt.Sprintf("player-%d", p.number/2), "name": p.name,
-	}, &made)
-	if err != nil || status != http.StatusCreated {
-		return p.unlessCutOff(ctx, fmt.Errorf("make a pet: status %d, %w", status, err))
+	id, err := p.create(ctx)
+	if err != nil || id == "" {
+		return p.unlessCutOff(ctx, err)
 	}
-	path := "/v1/pets/" + made.ID
+	path := "/v1/pets/" + id
 	for ctx.Err() == nil {
 		if err := p.eat(ctx, path); err != nil {
 			return p.unlessCutOff(ctx, err)
@@ -54,6 +51,30 @@ func (p *player) play(ctx context.Context) error {
 	}
 	return nil
 }
+
+// create makes the pet, by another call after each one that is to be tried again; "" if ctx ended before.
+func (p *player) create(ctx context.Context) (string, error) {
+	for {
+		var made struct{ ID string }
+		status, err := p.call(ctx, http.MethodPost, "/v1/pets", map[string]string{
+			"owner": fmt.Sprintf("player-%d", p.number/2), "name": p.name,
+		}, &made)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("make a pet: %w", err)
+		case status == http.StatusCreated:
+			return made.ID, nil
+		case status != http.StatusServiceUnavailable:
+			return "", fmt.Errorf("make a pet: status %d", status)
+		}
+		p.counts.failed.Add(1)
+		if !sleep(ctx, retryPause) {
+			return "", nil
+		}
+	}
+}
+
+const retryPause = 500 * time.Millisecond
 
 // eat feeds the pet and chooses at random what happens during the meal.
 func (p *player) eat(ctx context.Context, path string) error {
