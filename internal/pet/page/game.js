@@ -181,6 +181,8 @@
       cards.delete(id);
     });
     byId("none").hidden = cards.size > 0;
+    byId("all").hidden = !owner || !cards.size;
+    document.querySelector(".sheet").hidden = !cards.size;
     byId("adopt").classList.toggle("main", cards.size === 0);
     byId("strip").hidden = cards.size === 0 && !byId("told").hasChildNodes();
     byId("all").disabled = !answer.pets.some(function (p) { return p.meal && p.speedup_cards; });
@@ -265,7 +267,6 @@
     var did = await act("POST", "owners/" + encodeURIComponent(owner) + "/speedup");
     if (did) { notice(say("did", did.moved, owner)); }
   });
-  byId("all").hidden = !owner;
   if (owner) { byId("make").elements.owner.value = owner; }
   if (address) {
     byId("console").href = address;
