@@ -95,9 +95,9 @@ func aliveBy(file string) int {
 		return 0
 	}
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // none: it is over
-	_, rest, _ := strings.Cut(string(stat), ") ")
+	_, stats, _ := strings.Cut(string(stat), ") ")
 	// The state comes first, and 19 fields after it the start time, which tells the process from a later one of its id.
-	if fields := strings.Fields(rest); len(fields) < 20 || fields[0] == "Z" || fields[19] != began {
+	if fields := strings.Fields(stats); len(fields) < 20 || fields[0] == "Z" || fields[19] != began {
 		return 0
 	}
 	return pid

@@ -44,10 +44,10 @@ func (a *API) Teach(db *sqlx.DB, kept time.Duration, l Lessons) {
 
 // Limits of a now line: its width in px, and the lines of the journal that it goes by.
 const (
-	usualWidth  = 1100
-	leastWidth  = 280
-	mostWidth   = 4000
-	linesForNow = 1000
+	defaultLineWidth = 1100
+	minLineWidth     = 280
+	maxLineWidth     = 4000
+	linesForNow      = 1000
 )
 
 // moment is the answer to GET /v1/now.
@@ -62,11 +62,11 @@ type moment struct {
 
 // now answers with the now line.
 func (a *API) now(w http.ResponseWriter, r *http.Request) {
-	width := usualWidth
+	width := defaultLineWidth
 	if text := r.URL.Query().Get("width"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < leastWidth || n > mostWidth {
-			a.fail(w, r, invalid("width", "must be a number from "+strconv.Itoa(leastWidth)+" to "+strconv.Itoa(mostWidth)))
+		if err != nil || n < minLineWidth || n > maxLineWidth {
+			a.fail(w, r, invalid("width", "must be a number from "+strconv.Itoa(minLineWidth)+" to "+strconv.Itoa(maxLineWidth)))
 			return
 		}
 		width = n
@@ -140,9 +140,10 @@ type judge struct {
 	db   *sqlx.DB
 	kept time.Duration
 
-	mu    sync.Mutex // held during an audit
-	last  *verdict
-	again time.Time // before it, last stands
+	mu        sync.Mutex // held during an audit
+	last      verdict
+	err       error     // of the last audit
+	nextAudit time.Time // before it, last and err stand
 }
 
 // verdict is the answer to GET /v1/judge.
@@ -154,30 +155,30 @@ type verdict struct {
 	AtMs    int64 `json:"at_ms"` // of the audit, by this machine's clock
 }
 
-// An audit reads the whole journal: the next one waits for restsAfterAudit times as long as it took, and at least leastRest.
+// An audit reads the whole journal: the next one waits for auditsApart times as long as it took, and at least minAuditInterval.
 const (
-	restsAfterAudit = 20
-	leastRest       = time.Second
+	auditsApart      = 20
+	minAuditInterval = time.Second
 )
 
 func (j *judge) verdict(ctx context.Context) (verdict, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	began := time.Now()
-	if j.last != nil && began.Before(j.again) {
-		return *j.last, nil
+	if began := time.Now(); began.After(j.nextAudit) {
+		j.last, j.err = j.audit(ctx)
+		j.nextAudit = time.Now().Add(max(minAuditInterval, auditsApart*time.Since(began)))
 	}
+	return j.last, j.err
+}
+
+func (j *judge) audit(ctx context.Context) (verdict, error) {
+	at := time.Now()
 	found, err := Audit(ctx, j.db, j.kept, j.tasks)
 	if err != nil {
 		return verdict{}, err
 	}
 	events, err := Events(ctx, j.db)
-	if err != nil {
-		return verdict{}, err
-	}
-	j.last = &verdict{Meals: events.Finished, Lost: found.Lost, Doubled: found.Duplicate, Early: found.Early, AtMs: began.UnixMilli()}
-	j.again = time.Now().Add(max(leastRest, restsAfterAudit*time.Since(began)))
-	return *j.last, nil
+	return verdict{Meals: events.Finished, Lost: found.Lost, Doubled: found.Duplicate, Early: found.Early, AtMs: at.UnixMilli()}, err
 }
 
 func (j *judge) tasks(ctx context.Context, ids []task.ID) (found []task.Task, err error) {

@@ -24,8 +24,8 @@ const (
 	lineHigh  = 132         // height of the drawing
 	lineLanes = 7           // rows on which tasks to come stand
 
-	leastLag    = time.Millisecond
-	greatestLag = 100 * time.Second
+	minLag = time.Millisecond
+	maxLag = 100 * time.Second
 
 	// lateBy is how late a meal is called late.
 	lateBy = 500 * time.Millisecond
@@ -86,13 +86,13 @@ func (l *nowLine) x(at time.Time) float64 {
 
 // height is where a lateness stands.
 func height(lag time.Duration) float64 {
-	part := math.Log(max(1, float64(lag)/float64(leastLag))) / math.Log(float64(greatestLag)/float64(leastLag))
+	part := math.Log(max(1, float64(lag)/float64(minLag))) / math.Log(float64(maxLag)/float64(minLag))
 	return lineFloor - 8 - (lineFloor-8-lineTop)*min(1, part)
 }
 
 // scale draws the axis, with times that the width has room for, and the lateness.
 func (l *nowLine) scale(width int) {
-	for label, lag := range map[string]time.Duration{"1 ms": leastLag, "100 ms": 100 * time.Millisecond, "10 s": 10 * time.Second} {
+	for label, lag := range map[string]time.Duration{"1 ms": minLag, "100 ms": 100 * time.Millisecond, "10 s": 10 * time.Second} {
 		y := height(lag)
 		fmt.Fprintf(l, `<path class="lag" d="M%d %.1fH%.1f"/><text class="lag" x="%[1]d" y="%.1[4]f">%s</text>`, lineEdge, tenth(y), tenth(l.x(l.now)), tenth(y-3), label)
 	}
