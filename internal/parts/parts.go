@@ -166,6 +166,11 @@ func (p *Parts) openStream(reg prometheus.Registerer) (*stream.Kafka, error) {
 	})
 }
 
+// Servers ask the servers besides MySQL whether they answer, by their names.
+func (p *Parts) Servers() map[string]func(ctx context.Context) error {
+	return map[string]func(ctx context.Context) error{"Redis": p.Index.Ping, "Kafka": p.Stream.Ping}
+}
+
 // clientClockInterval is the time between two probes of the database's clock by a client, of which there may be many.
 const clientClockInterval = 5 * time.Second
 

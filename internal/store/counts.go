@@ -14,39 +14,27 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// maxOldest bounds how many due rows Oldest reads.
-const maxOldest = 20_000
-
 // Oldest returns by queue the earliest run time of the pending rows that are due, and the database's time. It leaves out what is
 // late by intent: rows of queues that are paused or wait for their limit, and of kinds that none of a queue's workers handles. It
-// reads the 20,000 rows that are due for longest, from the floor (floor.go) on, so a queue whose rows are all younger is left out too.
+// reads as many rows as Waiting.
 func (s *Store) Oldest(ctx context.Context) (oldest map[string]time.Time, now time.Time, err error) {
 	late, err := s.lateByIntent(ctx)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	floor, err := s.floorMs(ctx)
+	waiting, now, err := s.Waiting(ctx, 0)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	handlers := s.handlers(ctx)
-	var ms, at int64
-	var queue, kind string
 	oldest = map[string]time.Time{}
-	if err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()).Scan(&ms); err == nil {
-		err = forEach(ctx, s.db, "SELECT queue, kind, MIN(run_at) FROM (SELECT run_at, queue, kind FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+
-			" WHERE state = 0 AND run_at >= ? AND run_at <= ? ORDER BY run_at LIMIT ?) AS earliest GROUP BY queue, kind", []any{floor, ms, maxOldest},
-			[]any{&queue, &kind, &at}, func() {
-				if before, found := oldest[queue]; found && before.UnixMilli() <= at || slices.Contains(late, queue) || handlers.lack(queue, kind) {
-					return
-				}
-				oldest[queue] = fromMs(at)
-			})
+	for _, w := range waiting {
+		before, found := oldest[w.Queue]
+		if (!found || w.Oldest.Before(before)) && !slices.Contains(late, w.Queue) && !handlers.lack(w.Queue, w.Kind) {
+			oldest[w.Queue] = w.Oldest
+		}
 	}
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("read the oldest due tasks: %w", err)
-	}
-	return oldest, fromMs(ms), nil
+	return oldest, now, nil
 }
 
 // Count returns the number of rows in a state. It reads an index entry for each row: seconds for tens of millions.

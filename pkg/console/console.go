@@ -38,6 +38,8 @@ type Config struct {
 	Retention time.Duration         // of finished rows
 	Actor     string                // who makes changes, for the history, such as user@host; default service@host
 	Audits    []Audit               // of services, for their own data
+	// Servers ask the servers besides the database, by the names Redis, Kafka and ZooKeeper, whether they answer.
+	Servers map[string]func(ctx context.Context) error
 }
 
 // serviceActor returns the actor of a service that gives no other one.

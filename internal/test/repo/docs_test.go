@@ -36,6 +36,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		guide        = "docs/GUIDE.md"
 		operating    = "docs/OPERATING.md"
 		push         = "docs/PUSH.md"
+		whyPage      = "docs/WHY.md"
 	)
 	cfg := config.Default()
 	put := source{t, "internal/indexwriter/writer.go"}
@@ -123,6 +124,10 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{operating, fmt.Sprintf("a row of `duetime_processes` every %s", source{t, "internal/presence/presence.go"}.span(`reportInterval = (.+?)\s+//`))},
 		{operating, fmt.Sprintf("no report for %s: it crashed", source{t, "internal/store/processes.go"}.span(`ProcessAlive = (.+)`))},
 		{operating, fmt.Sprintf("overdue for more than %s", source{t, "pkg/console/verify.go"}.span(`stuckAfter = (.+)`))},
+		{whyPage, fmt.Sprintf("the %s tasks that are due for longest", grouped(source{t, "internal/store/waiting.go"}.number("maxOldest")))},
+		{whyPage, fmt.Sprintf("of what ended lately, %s tasks", grouped(source{t, "pkg/console/internal/views/ended.go"}.number("endedRows")))},
+		{whyPage, fmt.Sprintf("the newest %s dead tasks", grouped(source{t, "pkg/console/facts.go"}.number("newestDead")))},
+		{whyPage, fmt.Sprintf("counts as silent %s after", source{t, "internal/store/processes.go"}.span(`ProcessAlive = (.+)`))},
 	} {
 		text, err := os.ReadFile(c.doc)
 		if err != nil {
