@@ -62,6 +62,7 @@ var inLibrary = map[string][]any{
 	"leader show":       {(*console.Console).Leaders},
 	"leader resign":     {(*console.Console).Resign},
 	"processes":         {(*console.Console).Processes},
+	"why":               {(*console.Console).Why, console.Explanation.Task},
 	"shard stat":        {(*console.Console).Shards, (*console.Console).ShardChange, (*console.Console).Horizon},
 	"shard rebuild":     {(*console.Console).Rebuild},
 	"shard grow":        {(*console.Console).ChangeShards, (*console.Console).PauseShards, (*console.Console).CancelShards},

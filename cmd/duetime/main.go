@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/duetime/duetime/internal/command"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/parts"
@@ -126,7 +127,7 @@ func (t *tool) root() *cobra.Command {
 	cmd.PersistentFlags().BoolVarP(&t.yes, "yes", "y", false, "don't ask")
 	cmd.PersistentFlags().Var(&t.zone, "tz", "zone of times that are given without one, and of those that are shown")
 	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.schedule(), t.owner(), t.group(), t.bulk(), t.demo())
-	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.processes(), t.queue(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck(), t.importing(),
+	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.processes(), t.why(), t.queue(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck(), t.importing(),
 		t.console(), t.version())
 	return cmd
 }
@@ -170,9 +171,11 @@ func (t *tool) withParts(ctx context.Context, fn func(p *parts.Parts, c *console
 			return err
 		}
 		defer client.Close(context.WithoutCancel(ctx))
+		servers := p.Servers()
+		servers["ZooKeeper"] = func(ctx context.Context) error { return command.CheckElector(ctx, p) }
 		return fn(p, console.New(console.Config{
 			Namespace: p.Config.Namespace, Queues: p.Config.Queues, Limits: p.Config.Limits, Grace: p.Config.Daemon.Grace, Retention: p.Config.Daemon.Retention,
-			Actor: p.Actor, Audits: t.audits,
+			Actor: p.Actor, Audits: t.audits, Servers: servers,
 		}, p.Store, p.Index, client))
 	})
 }
