@@ -16,15 +16,14 @@ type health struct {
 	Change    console.ShardChange
 	Horizon   time.Duration
 	Partial   bool
-	Away      string // why Redis did not answer; empty if it did
 	Due       int64
 	Broken    int // shards without a complete memory
-	Degraded  int // workers
 	Rate      float64
 	Made      float64
 	Waiting   int64         // tasks that are due in queues that are not paused
 	WaitedMs  int64         // how long the oldest of them has waited
 	grace     time.Duration // after which one of them is late
+	Why       console.Explanation
 }
 
 // frameRead is what all viewers share.
@@ -52,6 +51,7 @@ func readHealth(ctx context.Context, v *visit) (any, error) {
 	read := readFor(ctx, v, "health", func(ctx context.Context) (frameRead, error) { return readFrame(ctx, c) })
 	out.freshness = read.about()
 	out.frameRead = read.value
+	out.Why = whyLate(ctx, v)
 	out.sum()
 	return out, nil
 }
@@ -74,9 +74,6 @@ func readFrame(ctx context.Context, c *console.Console) (frameRead, error) {
 
 // sum adds up the frame, and puts the pauses into it as they are now.
 func (h *health) sum() {
-	if h.IndexErr != nil {
-		h.Away = h.IndexErr.Error()
-	}
 	for _, s := range h.Shards {
 		h.Due += s.Due
 		if s.Marker != console.MarkerComplete {
@@ -93,7 +90,6 @@ func (h *health) sum() {
 	}
 	h.Queues = queues
 	for _, q := range h.Queues {
-		h.Degraded += q.Degraded
 		if q.PausedMs == nil && q.OldestMs != nil {
 			h.Waiting, h.WaitedMs = h.Waiting+q.Due, max(h.WaitedMs, h.NowMs-*q.OldestMs)
 		}

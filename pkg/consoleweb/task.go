@@ -14,8 +14,9 @@ type taskView struct {
 	Task    console.TaskLife
 	Payload string // for people
 	Ended   bool
-	OwnMs   float64   // the call of its own handler
-	Steps   []ranStep // of a done task's last try; none if they are not known
+	Why     console.Explanation // what it waits for; no answers if that is not known, or it has ended
+	OwnMs   float64             // the call of its own handler
+	Steps   []ranStep           // of a done task's last try; none if they are not known
 }
 
 // ranStep is a step of a task's last try, as a part of a bar.
@@ -62,6 +63,11 @@ func readTask(ctx context.Context, v *visit) (any, error) {
 	out := &taskView{Task: life, Steps: stepsOf(life.Ran), Ended: life.State == task.Done || life.State == task.Cancelled}
 	if life.Ran != nil {
 		out.OwnMs = float64(life.Ran.HandlerMs)
+	}
+	if all := whyLate(ctx, v); !out.Ended && len(all.Answers) > 0 {
+		if out.Why, err = all.Task(ctx, id); err != nil {
+			return nil, err
+		}
 	}
 	if !v.Hides() {
 		out.Payload = indented(life.Payload, life.PayloadText)

@@ -212,17 +212,7 @@ func singularWords() map[string]words {
 		"ahead.has.one":        {"%s task", "%s 个任务"},
 		"ahead.line.one":       {"What the workers did under load in one step: %s task", "负载下工作进程每个时段完成 %s 个任务"},
 		"ahead.more.one":       {"%d smaller group is left out.", "另有 %d 个较小的分组未显示。"},
-		"health.degraded.one": {
-			"%d worker looks in MySQL, as no hints come in time: Kafka, Redis or the leader of event may be away. " +
-				"No task is lost; some are up to 2 s late. The runbook is docs/runbooks/degraded.md.",
-			"%d 个工作进程改查 MySQL，因为提示未及时到达：Kafka、Redis 或 event 的领导者可能不可用。任务不会丢失，部分最多延迟 2 秒。" +
-				"处理手册：docs/runbooks/degraded.md。",
-		},
-		"health.broken.one": {"%d shard lacks its memory; the daemon rebuilds it.", "%d 个分片缺失数据，守护进程会重建。"},
-		"health.unhandled.one": {
-			"%s task of kind %s in queue %s waits for a worker that knows the kind.",
-			"%s 个类型为 %s 的任务（队列 %s）在等待能处理它的工作进程。",
-		},
-		"health.shards.one": {"%d shard with %s entries", "%d 个分片，共 %s 个条目"},
+		"health.broken.one":    {"%d shard lacks its memory; the daemon rebuilds it.", "%d 个分片缺失数据，守护进程会重建。"},
+		"health.shards.one":    {"%d shard with %s entries", "%d 个分片，共 %s 个条目"},
 	}
 }

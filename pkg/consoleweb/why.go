@@ -1,0 +1,46 @@
+package consoleweb
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/duetime/duetime/pkg/console"
+)
+
+// whyLate reads why tasks are late, for all viewers together; no answers before the first reading.
+func whyLate(ctx context.Context, v *visit) console.Explanation {
+	return readFor(ctx, v, "why", v.site.c.Why).value
+}
+
+// saidAnswer is an answer in the user's language.
+type saidAnswer struct{ Sentence, Act, Runbook, Class string }
+
+// Answers are an explanation's answers in the user's language.
+func (v *visit) Answers(e console.Explanation) (all []saidAnswer) {
+	for _, a := range e.Answers {
+		said := saidAnswer{Runbook: a.Runbook, Class: "why"}
+		if !a.Well() {
+			said.Class = "why warn"
+		}
+		said.Sentence, said.Act = a.In(v.lang, v.piece)
+		all = append(all, said)
+	}
+	return all
+}
+
+// piece is a piece of the evidence, by its name.
+func (v *visit) piece(name string, value any) string {
+	switch value := value.(type) {
+	case int64:
+		if strings.HasSuffix(name, "_ms") {
+			return v.Span(value)
+		}
+		return v.N(value)
+	case int:
+		return v.N(value)
+	case float64:
+		return fmt.Sprintf("%.1f/s", value)
+	}
+	return cleaned(fmt.Sprint(value))
+}
