@@ -190,6 +190,9 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 				t.Errorf("%s: %v", r.Alert, err)
 				continue
 			}
+			if names := strings.Contains(string(text), "duetime why"); names != (r.Annotations["next"] != "") {
+				t.Errorf("%s: the runbook asks duetime why: %v; the annotation next: %q", r.Alert, names, r.Annotations["next"])
+			}
 			if !strings.Contains(string(text), "`"+r.Alert+"`") {
 				t.Errorf("%s: its runbook %s doesn't name it", r.Alert, page)
 			}
