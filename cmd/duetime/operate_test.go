@@ -85,8 +85,8 @@ func TestTaskGetShowsItsLife(t *testing.T) {
 		"took effect by a worker that is not known any more, after its moment:", "1ms   until the first handler of its transaction began",
 		"11ms  until it was marked done, just before COMMIT; its own handler took 8ms",
 	} {
-		if !strings.Contains(said, line) {
-			t.Errorf("%q lacks %q", said, line)
+		if !strings.Contains(said.out, line) {
+			t.Errorf("%q lacks %q", said.out, line)
 		}
 	}
 	want = []string{"service scheduled"}
