@@ -56,7 +56,7 @@ func drawNow(now time.Time, longest time.Duration, width int, pets []Pet, over [
 		l.near -= l.far
 	}
 	l.perSecond = l.near / l.to.Sub(l.from).Seconds()
-	fmt.Fprintf(l, `<svg xmlns="http://www.w3.org/2000/svg" class="line" role="img" viewBox="0 0 %d %d" width="%d" height="%d" data-now="%d" data-second="%.3f">`,
+	_, _ = fmt.Fprintf(l, `<svg xmlns="http://www.w3.org/2000/svg" class="line" role="img" viewBox="0 0 %d %d" width="%d" height="%d" data-now="%d" data-second="%.3f">`,
 		width, lineHigh, width, lineHigh, now.UnixMilli(), l.perSecond)
 	l.scale(width)
 	for _, p := range pets {
@@ -67,7 +67,7 @@ func drawNow(now time.Time, longest time.Duration, width int, pets []Pet, over [
 	for _, e := range over {
 		l.past(e)
 	}
-	fmt.Fprintf(l, `<g class="walker" data-x="%.1f"><path d="M%[1]g 14V%[2]d"/><circle cx="%[1]g" cy="%[2]d" r="3"/><text x="%[1]g" y="10" data-word="now">now</text></g></svg>`,
+	_, _ = fmt.Fprintf(l, `<g class="walker" data-x="%.1f"><path d="M%[1]g 14V%[2]d"/><circle cx="%[1]g" cy="%[2]d" r="3"/><text x="%[1]g" y="10" data-word="now">now</text></g></svg>`,
 		tenth(l.x(now)), lineFloor)
 	return l.String()
 }
@@ -94,9 +94,9 @@ func height(lag time.Duration) float64 {
 func (l *nowLine) scale(width int) {
 	for label, lag := range map[string]time.Duration{"1 ms": minLag, "100 ms": 100 * time.Millisecond, "10 s": 10 * time.Second} {
 		y := height(lag)
-		fmt.Fprintf(l, `<path class="lag" d="M%d %.1fH%.1f"/><text class="lag" x="%[1]d" y="%.1[4]f">%s</text>`, lineEdge, tenth(y), tenth(l.x(l.now)), tenth(y-3), label)
+		_, _ = fmt.Fprintf(l, `<path class="lag" d="M%d %.1fH%.1f"/><text class="lag" x="%[1]d" y="%.1[4]f">%s</text>`, lineEdge, tenth(y), tenth(l.x(l.now)), tenth(y-3), label)
 	}
-	fmt.Fprintf(l, `<path class="axis" d="M0 %dH%d"/>`, lineFloor, width)
+	_, _ = fmt.Fprintf(l, `<path class="axis" d="M0 %dH%d"/>`, lineFloor, width)
 	const room = 62 // px of a time of day
 	step := linePage
 	for l.perSecond*step.Seconds() < room {
@@ -113,7 +113,7 @@ func (l *nowLine) scale(width int) {
 }
 
 func (l *nowLine) tick(x float64, at time.Time, class string) {
-	fmt.Fprintf(l, `<path class="tick" d="M%.1f %dv5"/><text class="tick%s" x="%[1]g" y="%[4]d" data-at="%[5]d"></text>`,
+	_, _ = fmt.Fprintf(l, `<path class="tick" d="M%.1f %dv5"/><text class="tick%s" x="%[1]g" y="%[4]d" data-at="%[5]d"></text>`,
 		tenth(x), lineFloor, class, lineFloor+18, at.UnixMilli())
 }
 
@@ -125,7 +125,7 @@ func (l *nowLine) coming(p Pet) {
 	class, x := "future", l.x(due)
 	if l.now.Sub(due) > lateBy {
 		class = "late"
-		fmt.Fprintf(l, `<path class="wait" d="M%.1f %.1fH%.1f"/>`, tenth(x), tenth(y), tenth(l.x(l.now)))
+		_, _ = fmt.Fprintf(l, `<path class="wait" d="M%.1f %.1fH%.1f"/>`, tenth(x), tenth(y), tenth(l.x(l.now)))
 	}
 	l.dot(class, x, y, p.ID, p.Meal.TaskID.String(), p.Name)
 }
@@ -143,7 +143,7 @@ func (l *nowLine) past(e ended) {
 }
 
 func (l *nowLine) dot(class string, x, y float64, pet, id, title string) {
-	fmt.Fprintf(l, `<circle class="%s" cx="%g" cy="%g" r="5" data-pet="%s" data-task="%s"><title>%s</title></circle>`,
+	_, _ = fmt.Fprintf(l, `<circle class="%s" cx="%g" cy="%g" r="5" data-pet="%s" data-task="%s"><title>%s</title></circle>`,
 		class, tenth(x), tenth(y), pet, html.EscapeString(id), html.EscapeString(title))
 }
 

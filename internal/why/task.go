@@ -49,8 +49,8 @@ func taskRules() []taskRule {
 // soon is how late a task is without any reason: hints and looks take as long.
 const soon = 2 * time.Second
 
-// WhyTask returns why a task has not taken effect, or that it has. What stops its queue or all queues is an answer too: that of Why.
-func WhyTask(f Facts, t Task) Answer {
+// OfTask returns why a task has not taken effect, or that it has. What stops its queue or all queues is an answer too: that of Why.
+func OfTask(f Facts, t Task) Answer {
 	evidence := map[string]any{
 		"task": t.ID, "kind": t.Kind, "queue": t.Queue, "attempt": t.Attempt, "max_attempts": t.MaxAttempts, "error": t.Error, "head": t.Head,
 		"late_ms": f.sinceMs(t.Due), "next_ms": max(0, t.Run.Sub(f.Now).Milliseconds()), "lag_ms": t.Lag.Milliseconds(),

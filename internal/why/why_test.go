@@ -326,7 +326,7 @@ func TestWhyTask(t *testing.T) {
 	} {
 		f, one := wellWorld(), pending
 		c.make(&f, &one)
-		got := WhyTask(f, one)
+		got := OfTask(f, one)
 		if got.Rule != c.rule || got.Sentence != c.says {
 			t.Errorf("%s: got %s\nwant %s: %s", c.what, got.clear(), c.rule, c.says)
 		}
@@ -376,7 +376,7 @@ func TestPage(t *testing.T) {
 		t.Fatalf("%s has no place for the rules", page)
 	}
 	if os.Getenv("DUETIME_UPDATE_WHY") != "" {
-		if err := os.WriteFile(page, []byte(before+begin+b.String()+end+after), 0o644); err != nil { //nolint:gosec // A page is for all.
+		if err := os.WriteFile(page, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

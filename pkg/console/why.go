@@ -55,7 +55,7 @@ func (e Explanation) Task(ctx context.Context, id task.ID) (Explanation, error) 
 	if e.facts.Now, err = e.console.store.Now(ctx, nil); err != nil {
 		return Explanation{}, err
 	}
-	e.NowMs, e.Answers = e.facts.Now.UnixMilli(), []Answer{why.WhyTask(e.facts, asked)}
+	e.NowMs, e.Answers = e.facts.Now.UnixMilli(), []Answer{why.OfTask(e.facts, asked)}
 	return e, nil
 }
 

@@ -18,7 +18,7 @@ func TestPagesSayWhy(t *testing.T) {
 	p.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at WHERE owner = 'bob'")
 	in := func(lang, at string) string {
 		r := request(http.MethodGet, at, nil)
-		r.AddCookie(&http.Cookie{Name: "duetime_lang", Value: lang}) //nolint:gosec // a request's
+		r.AddCookie(&http.Cookie{Name: "duetime_lang", Value: lang})
 		return p.do(r).Body.String()
 	}
 	for _, c := range []struct{ at, lang, says string }{
