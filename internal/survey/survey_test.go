@@ -116,7 +116,7 @@ func TestFigures(t *testing.T) {
 		"duetime_server_up mysql": 1, "duetime_server_up redis": 1, "duetime_server_up kafka": 1,
 		"duetime_oldest_unfinished_due_age_seconds default": 0, "duetime_queue_paused default": 0, "duetime_tasks pending": 0, "duetime_tasks dead": 0,
 		"duetime_index_entries 3": 0, "duetime_redis_evicted_keys_total": 0, "duetime_consumer_lag_hints default": 0,
-		"duetime_processes alive worker": 2, "duetime_processes silent worker": 0,
+		"duetime_processes worker alive": 2, "duetime_processes worker silent": 0,
 	} {
 		if got, ok := empty[name]; !ok || got != want {
 			t.Errorf("nothing there: %s is %v (%v), want %v", name, got, ok, want)
