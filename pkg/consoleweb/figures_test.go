@@ -70,6 +70,9 @@ func TestQueueThatIsLate(t *testing.T) {
 	p := open(t)
 	state := func(h string) (states []string) {
 		for _, e := range elements(t, h) {
+			if e.name == "h2" && e.text == "Processes" {
+				break // they have states of their own
+			}
 			if e.name == "span" && strings.HasPrefix(e.attrs["class"], "state") {
 				states = append(states, e.text)
 			}
