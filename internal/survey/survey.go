@@ -89,7 +89,7 @@ var (
 	behindDesc    = desc("duetime_tasks_behind", "Pending tasks that have waited for an earlier one of their order key for longer than a minute, "+
 		"among those whose next try comes first.")
 	processesDesc = desc("duetime_processes", "Processes by their last reports: alive, stuck (a handler runs for longer than its limit), or silent for up to an hour.",
-		"role", "state")
+		"process", "state")
 	oldestTxDesc = desc("duetime_database_oldest_transaction_seconds",
 		"For how long the oldest transaction of MySQL's server, of any user, has been open; 0 for none. No sample without the right PROCESS.")
 	lagDesc = desc("duetime_consumer_lag_hints", "Hints of a queue that its workers have not committed yet.", "queue")
