@@ -121,6 +121,8 @@ func TestWhyReadsTheRows(t *testing.T) {
 		at := w.now().Add(5 * time.Second).UnixMilli()
 		w.store.Exec("UPDATE duetime_tasks SET finished_at = ?, updated_at = ? WHERE id = ?", at, at, ended.ID[:])
 	})
+	at := w.now().UnixMilli()
+	w.store.Exec("UPDATE duetime_tasks SET finished_at = ?, updated_at = ? WHERE id = ?", at, at, ended.ID[:]) // no longer in the time to come
 	w.finish(late, w.now())
 	w.wantWhy(c, "was-late", map[string]any{"were_late": int64(2)}, live)
 
