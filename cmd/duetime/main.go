@@ -21,6 +21,7 @@ import (
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/encrypt"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -173,10 +174,18 @@ func (t *tool) withParts(ctx context.Context, fn func(p *parts.Parts, c *console
 		defer client.Close(context.WithoutCancel(ctx))
 		servers := p.Servers()
 		servers["ZooKeeper"] = func(ctx context.Context) error { return command.CheckElector(ctx, p) }
-		return fn(p, console.New(console.Config{
+		c := console.New(console.Config{
 			Namespace: p.Config.Namespace, Queues: p.Config.Queues, Limits: p.Config.Limits, Grace: p.Config.Daemon.Grace, Retention: p.Config.Daemon.Retention,
 			Actor: p.Actor, Audits: t.audits, Servers: servers,
-		}, p.Store, p.Index, client))
+		}, p.Store, p.Index, client)
+		if t.page.KeysFile != "" {
+			keys, err := encrypt.File(t.page.KeysFile)
+			if err != nil {
+				return fmt.Errorf("console.payload_keys_file: %w", err)
+			}
+			c = c.WithKeys(keys)
+		}
+		return fn(p, c)
 	})
 }
 

@@ -20,6 +20,7 @@ type Console struct {
 	RoleHeader string   `key:"role_header" doc:"header in which a proxy names the role; empty is console.roles"`
 	Roles      []string `key:"roles" doc:"roles of a proxy's users: user=role; *=role is for all others, who have none without it"`
 	Payloads   string   `key:"payloads" doc:"who sees the payloads of tasks: read is everybody, operate hides them from the role read"`
+	KeysFile   string   `key:"payload_keys_file" doc:"file with the keys of encrypted payloads, a line each: id, blank, 32 bytes in base64. The page and the tool show these payloads in clear to whom payloads are shown; empty leaves them encrypted"`
 }
 
 // Roles that console.payloads names.

@@ -16,6 +16,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/console/internal/views"
+	"github.com/duetime/duetime/pkg/encrypt"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -59,6 +61,7 @@ type Console struct {
 	index  Index // nil: none
 	client *schedule.Client
 	pace   *pace
+	codec  task.Codec // nil: encrypted payloads stay so
 }
 
 // Index is what a console needs of the index in Redis.
@@ -96,6 +99,28 @@ func (c *Console) As(actor string) *Console {
 	other := *c
 	other.cfg.Actor = actor
 	return &other
+}
+
+// WithKeys returns a console that shows payloads in clear where these keys decrypt them. They stay encrypted in a console without it.
+func (c *Console) WithKeys(keys encrypt.KeyFunc) *Console {
+	var kind task.KindInfo
+	encrypt.Payloads(keys)(&kind)
+	other := *c
+	other.codec = kind.Codec
+	return &other
+}
+
+// open returns the payload for people.
+func (c *Console) decrypt(kind, owner, payload string) (text string, asJSON json.RawMessage) {
+	if c.codec != nil {
+		if opened, err := c.codec.Decode(kind, owner, []byte(payload)); err == nil {
+			payload = string(opened)
+		}
+	}
+	if json.Valid([]byte(payload)) {
+		asJSON = json.RawMessage(payload)
+	}
+	return payload, asJSON
 }
 
 // clientTx runs fn in a transaction of the client, whose lines of history bear the console's actor.

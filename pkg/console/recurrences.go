@@ -148,6 +148,7 @@ func (c *Console) Recurrence(ctx context.Context, owner, name string) (Recurrenc
 		return RecurrenceLife{}, err
 	}
 	life := RecurrenceLife{Recurrence: RecurrenceOf(r), NextMs: []int64{}, History: []Happened{}, Cut: longer}
+	life.PayloadText, life.Payload = c.decrypt(r.Kind, r.Owner, life.PayloadText)
 	for _, e := range lines {
 		life.History = append(life.History, happenedOf(e))
 	}

@@ -39,7 +39,7 @@ type Task struct {
 	UpdatedAtMs int64             `json:"updated_at_ms"`
 	FinishedAt  *int64            `json:"finished_at_ms,omitempty"`
 
-	PayloadText string `json:"-"` // as the row has it, JSON or not
+	PayloadText string `json:"-"` // as the row has it, JSON or not; Console.Task decrypts it, if it has the key
 }
 
 // TaskOf returns the task of a row, without labels.
@@ -119,6 +119,7 @@ func (c *Console) Task(ctx context.Context, id task.ID) (TaskLife, error) {
 	}
 	shown := TaskOf(rows[0])
 	shown.Labels = labels[id]
+	shown.PayloadText, shown.Payload = c.decrypt(shown.Kind, shown.Owner, shown.PayloadText)
 	return TaskLife{Task: shown, Ran: ran, History: lifeOf(rows[0], lines), Cut: longer, Meanwhile: meanwhile}, nil
 }
 

@@ -1,7 +1,9 @@
 package console
 
 import (
+	"bytes"
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,8 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/pkg/encrypt"
+	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -97,4 +101,38 @@ func TestHowATaskRan(t *testing.T) {
 	diff(t, "by a known worker", &known, ran(protocol.WorkerNumber(worker.ID)))
 	diff(t, "by a forgotten worker", &Ran{TakenMs: 984, StartedMs: 1, EndedMs: 15, HandlerMs: 8}, ran(protocol.WorkerNumber(worker.ID)^2))
 	diff(t, "by another program", (*Ran)(nil), ran(0))
+}
+
+// A console shows a payload in clear with its key alone, of tasks and of recurrences.
+func TestEncryptedPayload(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	ring := func(first byte) encrypt.KeyFunc {
+		return func(string) (encrypt.Key, error) {
+			return encrypt.Key{ID: "k1", Secret: bytes.Repeat([]byte{first}, 32)}, nil
+		}
+	}
+	secret := task.NewKind[string]("meal", encrypt.Payloads(ring(1)))
+	c := w.console()
+	made, err := c.client.Schedule(ctx, secret.New("ann", "tuna", task.In(time.Hour)))
+	pipelinetest.Must(t, err)
+	_, err = c.client.Recur(ctx, "daily", recur.Every(time.Hour), secret.Recurring("ann", "tuna"), recur.Policy{})
+	pipelinetest.Must(t, err)
+	for name, v := range map[string]struct {
+		console *Console
+		clear   bool
+	}{"no keys": {c, false}, "its key": {c.WithKeys(ring(1)), true}, "another secret": {c.WithKeys(ring(2)), false}} {
+		life, err := v.console.Task(ctx, made.ID)
+		pipelinetest.Must(t, err)
+		recurrence, err := v.console.Recurrence(ctx, "ann", "daily")
+		pipelinetest.Must(t, err)
+		for what, got := range map[string][2]string{
+			"task": {life.PayloadText, string(life.Payload)}, "recurrence": {recurrence.PayloadText, string(recurrence.Payload)},
+		} {
+			if got[0] != got[1] || (got[0] == `"tuna"`) != v.clear || !v.clear && !strings.HasPrefix(got[0], `{"encrypted":"k1"`) {
+				t.Errorf("%s of %s: %q", what, name, got)
+			}
+		}
+	}
 }

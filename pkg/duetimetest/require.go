@@ -51,7 +51,7 @@ func Subject(subject string) Want {
 	}}
 }
 
-// Payload wants the task to have this payload: the same JSON, in any order of its fields.
+// Payload wants the task to have this payload: the same JSON, in any order of its fields, as its kind's codec decodes it.
 func Payload[P any](payload P) Want {
 	text, err := json.Marshal(payload)
 	return Want{text: "payload " + string(text), unmet: func(row row, _ time.Time) string {
@@ -59,8 +59,8 @@ func Payload[P any](payload P) Want {
 			return "can't be compared with a payload that has no JSON: " + err.Error()
 		}
 		var want, got any
-		same := json.Unmarshal(text, &want) == nil && json.Unmarshal(row.Payload, &got) == nil && reflect.DeepEqual(want, got)
-		return unless(same, "has payload "+string(row.Payload))
+		same := json.Unmarshal(text, &want) == nil && json.Unmarshal(row.payload, &got) == nil && reflect.DeepEqual(want, got)
+		return unless(same, "has payload "+string(row.payload))
 	}}
 }
 
@@ -90,7 +90,7 @@ func unless(ok bool, problem string) string {
 // with each.
 func RequireScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string, wants ...Want) worker.Task[P] {
 	t.Helper()
-	l := look(t, db, owner)
+	l := look(t, db, owner, kind.Info())
 	for _, row := range l.rows {
 		if row.Kind == kind.Name() && len(l.unmet(row, wants)) == 0 {
 			return decoded(t, kind, row.Task)
@@ -104,7 +104,7 @@ func RequireScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner strin
 // task of the kind.
 func RequireNotScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string, wants ...Want) {
 	t.Helper()
-	l := look(t, db, owner)
+	l := look(t, db, owner, kind.Info())
 	for _, row := range l.rows {
 		if row.Kind == kind.Name() && len(l.unmet(row, wants)) == 0 {
 			t.Fatalf("duetimetest: %s has a pending %s, want none\n%s", owner, wanted(kind.Name(), wants), l.list("", nil))
@@ -117,7 +117,7 @@ func RequireNotScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner st
 func Scheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string) []worker.Task[P] {
 	t.Helper()
 	var out []worker.Task[P]
-	for _, row := range look(t, db, owner).rows {
+	for _, row := range look(t, db, owner, kind.Info()).rows {
 		if row.Kind == kind.Name() {
 			out = append(out, decoded(t, kind, row.Task))
 		}
@@ -129,7 +129,8 @@ func Scheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string) []wo
 type row struct {
 	task.Task
 
-	labels map[string]string
+	labels  map[string]string
+	payload []byte // in clear, if its kind is the one that is looked for
 }
 
 // listing is an owner's pending tasks of all kinds at one moment of the database's clock.
@@ -138,13 +139,21 @@ type listing struct {
 	now  time.Time
 }
 
-func look(t testing.TB, db DB, owner string) listing {
+func look(t testing.TB, db DB, owner string, kind task.KindInfo) listing {
 	t.Helper()
 	ctx, cancel := inDeadline(t)
 	defer cancel()
 	l, err := read(ctx, opened(t, db), owner)
 	if err != nil {
 		t.Fatalf("duetimetest: %v", err)
+	}
+	for i, row := range l.rows {
+		if kind.Codec == nil || row.Kind != kind.Name {
+			continue
+		}
+		if l.rows[i].payload, err = kind.Codec.Decode(row.Kind, row.Owner, row.Payload); err != nil {
+			t.Fatalf("duetimetest: payload of %s %s: %v", row.Kind, row.ID, err)
+		}
 	}
 	return l
 }
@@ -163,7 +172,7 @@ func read(ctx context.Context, s tables, owner string) (listing, error) {
 	}
 	rows := make([]row, len(tasks))
 	for i, t := range tasks {
-		rows[i] = row{t, labels[t.ID]}
+		rows[i] = row{t, labels[t.ID], t.Payload}
 	}
 	now, err := s.Now(ctx, nil)
 	return listing{rows: rows, now: now}, err

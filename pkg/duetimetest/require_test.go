@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/pkg/duetimetest"
+	"github.com/duetime/duetime/pkg/encrypt"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -35,6 +36,20 @@ func TestRequireScheduled(t *testing.T) {
 		duetimetest.RequireNotScheduled(t, s.db, expire, "ada", duetimetest.Subject("o43"))
 		duetimetest.RequireNotScheduled(t, s.db, expire, "ada", duetimetest.Label("tier", "tin"))
 	})
+}
+
+// Payloads are compared as their kind decodes them.
+func TestRequireEncrypted(t *testing.T) {
+	t.Parallel()
+	s := onMySQL(t)
+	secret := task.NewKind[Expire]("order.secret", encrypt.Payloads(func(string) (encrypt.Key, error) {
+		return encrypt.Key{ID: "k1", Secret: make([]byte, 32)}, nil
+	}))
+	s.schedule(secret.New("ada", Expire{Order: 42}, task.In(time.Hour)))
+	if got := duetimetest.RequireScheduled(t, s.db, secret, "ada", duetimetest.Payload(Expire{Order: 42})); got.Payload.Order != 42 {
+		t.Errorf("got %+v", got)
+	}
+	duetimetest.RequireNotScheduled(t, s.db, secret, "ada", duetimetest.Payload(Expire{Order: 43}))
 }
 
 func TestRequireScheduledSaysWhatIsThere(t *testing.T) {

@@ -147,7 +147,7 @@ func (s Spec) Resolve(now time.Time) (Task, error) {
 
 func (s Spec) check() error {
 	if s.err != nil {
-		return &FieldError{"payload", "must be encodable as JSON: " + s.err.Error()}
+		return s.err
 	}
 	if s.kind.Name == "" { // else NewKind has checked it
 		return checkKind(s.kind.Name)

@@ -13,7 +13,7 @@ func (s Spec) Owner() string { return s.row.Owner }
 // Subject returns what the task will be about; empty for nothing.
 func (s Spec) Subject() string { return s.row.Subject }
 
-// Payload returns the task's payload as JSON; nil if it could not be encoded.
+// Payload returns the task's payload as JSON, as its kind's codec encoded it; nil if it could not be encoded.
 func (s Spec) Payload() json.RawMessage { return slices.Clone(s.row.Payload) }
 
 // Key returns the key by which the task is unique, as Mode says; empty without one.
@@ -33,6 +33,11 @@ func (s Spec) With(opts ...Option) Spec {
 // WithPayload returns the spec with another payload, which must have the JSON that its kind decodes.
 func (s Spec) WithPayload(payload any) Spec {
 	s.row.Payload, s.err = json.Marshal(payload)
+	if s.err != nil {
+		s.err = &FieldError{"payload", "must be encodable as JSON: " + s.err.Error()}
+	} else if s.kind.Codec != nil {
+		s.row.Payload, s.err = s.kind.Codec.Encode(s.kind.Name, s.row.Owner, s.row.Payload)
+	}
 	return s
 }
 
