@@ -94,6 +94,13 @@ func optionsOf(t *v1.NewTask) ([]task.Option, error) {
 	for _, name := range slices.Sorted(maps.Keys(t.GetLabels())) {
 		options = append(options, task.Label(name, t.GetLabels()[name]))
 	}
+	if t.GetMaxWait() != nil {
+		bound, err := durationOf("max_wait", t.GetMaxWait())
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, task.MaxWait(bound))
+	}
 	key, err := keyOf(t)
 	if err != nil || key == nil {
 		return options, err

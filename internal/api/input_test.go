@@ -41,6 +41,7 @@ func TestFieldsAreNamed(t *testing.T) {
 		"task.payload_json": func(task *v1.NewTask) { task.PayloadJson = "{}" },
 		"task.task_id":      func(task *v1.NewTask) { task.TaskId = "7" },
 		"task.window":       func(task *v1.NewTask) { task.Key, task.Window = "k", durationpb.New(time.Hour) },
+		"task.max_wait":     func(task *v1.NewTask) { task.Key, task.MaxWait = "k", durationpb.New(time.Hour) },
 		"task.labels":       func(task *v1.NewTask) { task.Labels = map[string]string{"Realm": "7"} },
 		"task.key":          func(task *v1.NewTask) { task.Key, task.IdempotencyKey = "k", "k" },
 		"task.key_mode":     func(task *v1.NewTask) { task.Key, task.KeyMode = "k", 99 },

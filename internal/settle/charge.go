@@ -123,7 +123,7 @@ func refund(row task.Task, now time.Time) task.Task {
 // renew begins the attempts of a row anew, whose handler has answered.
 func renew(row task.Task) task.Task {
 	row, _ = cutBegun(row)
-	row.Attempt = 0
+	row.Attempt, row.TriedAt = 0, row.UpdatedAt
 	return row
 }
 

@@ -39,6 +39,7 @@ var columns = []column[task.Task]{
 	moment("created_at", func(t *task.Task) *time.Time { return &t.CreatedAt }, inserted),
 	moment("updated_at", func(t *task.Task) *time.Time { return &t.UpdatedAt }, inserted|changed|indexed),
 	ending("finished_at", func(t *task.Task) *time.Time { return &t.FinishedAt }, inserted|changed),
+	ending("tried_at", func(t *task.Task) *time.Time { return &t.TriedAt }, changed).addedToSQLite("INTEGER"),
 	number("ran", func(t *task.Task) *int64 { return &t.Ran }, changed).addedToSQLite("INTEGER NOT NULL DEFAULT 0"),
 }
 

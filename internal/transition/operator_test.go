@@ -46,7 +46,7 @@ func TestDeadTaskIsRetried(t *testing.T) {
 			got, err := transition.Retry(dead, later)
 			want := row
 			want.DueAt, want.RunAt, want.UpdatedAt, want.Version = later, later, later, 5
-			want.LastError, want.DedupKey = "boom", c.want
+			want.TriedAt, want.LastError, want.DedupKey = now, "boom", c.want
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
 				t.Errorf("error %v, row (-want +got):\n%s", err, diff)
 			}

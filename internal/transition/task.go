@@ -109,7 +109,7 @@ func AfterCharge(t task.Task, cause error, delay time.Duration, now time.Time) t
 		return Discard(t, cause, now)
 	}
 	t.LastError = errorText(cause)
-	t.RunAt = nextTry(now, delay)
+	t.RunAt, t.TriedAt = nextTry(now, delay), now
 	return next(t, now)
 }
 
@@ -130,7 +130,7 @@ func Rearm(t task.Task, delay time.Duration, now time.Time) task.Task {
 	if unrun(t) {
 		t.LastError = "" // it has been with a handler now
 	}
-	t.RunAt = nextTry(now, delay)
+	t.RunAt, t.TriedAt = nextTry(now, delay), now
 	return next(t, now)
 }
 

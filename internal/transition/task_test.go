@@ -108,7 +108,7 @@ func TestEachTransition(t *testing.T) {
 		},
 		"fail": {
 			func(r task.Task) task.Task { return transition.Fail(r, errBoom, time.Second, now) },
-			func(r *task.Task) { r.Attempt, r.RunAt, r.LastError = 1, now.Add(time.Second), "boom" },
+			func(r *task.Task) { r.Attempt, r.RunAt, r.TriedAt, r.LastError = 1, now.Add(time.Second), now, "boom" },
 		},
 		"fail for the last time": {
 			func(r task.Task) task.Task { r.Attempt = 2; return transition.Fail(r, errBoom, time.Second, now) },
@@ -125,7 +125,7 @@ func TestEachTransition(t *testing.T) {
 				r.Attempt = 1
 				return transition.AfterCharge(r, errBoom, time.Second, now)
 			},
-			func(r *task.Task) { r.Attempt, r.RunAt, r.LastError = 1, now.Add(time.Second), "boom" },
+			func(r *task.Task) { r.Attempt, r.RunAt, r.TriedAt, r.LastError = 1, now.Add(time.Second), now, "boom" },
 		},
 		"after the last charge": {
 			func(r task.Task) task.Task {
@@ -138,15 +138,15 @@ func TestEachTransition(t *testing.T) {
 		},
 		"rearm": {
 			func(r task.Task) task.Task { return transition.Rearm(r, 2500*time.Microsecond, now) },
-			func(r *task.Task) { r.RunAt = now.Add(3 * time.Millisecond) },
+			func(r *task.Task) { r.RunAt, r.TriedAt = now.Add(3*time.Millisecond), now },
 		},
 		"rearm into the past": {
 			func(r task.Task) task.Task { return transition.Rearm(r, -hour, now) },
-			func(r *task.Task) { r.RunAt = now },
+			func(r *task.Task) { r.RunAt, r.TriedAt = now, now },
 		},
 		"rearm beyond all limits": {
 			func(r task.Task) task.Task { return transition.Rearm(r, 1<<63-1, now) },
-			func(r *task.Task) { r.RunAt = now.Add(task.MaxAhead) },
+			func(r *task.Task) { r.RunAt, r.TriedAt = now.Add(task.MaxAhead), now },
 		},
 		"discard": {
 			func(r task.Task) task.Task { return transition.Discard(r, errBoom, now) },

@@ -45,6 +45,40 @@ func TestHandlerReplacesItsOwnTask(t *testing.T) {
 	want(t, "state at the end", w.store.Row(made.ID).State, task.Done)
 }
 
+// MaxWait counts from a call of the handler: one that schedules its own task again, or fails, does not run without a pause.
+func TestMaxWaitCountsFromTheHandlersCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	again := func() task.Spec {
+		return meal.New("o", payload{Word: "again"}, task.In(time.Hour), task.KeyReplace("k"), task.MaxWait(time.Minute))
+	}
+	old := func(id task.ID) { // for a long time
+		w.store.Exec("UPDATE duetime_tasks SET created_at = created_at - 9999999, due_at = updated_at, run_at = updated_at WHERE id = ?", id[:])
+	}
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		if tk.Payload.Word == "fails" {
+			return errSick
+		}
+		_, err := tx.Schedule(ctx, again())
+		return err
+	})
+	wk := w.worker(mux, engine.Config{})
+	made := w.schedule(meal.New("o", payload{}, task.In(0), task.Key("k")))[0]
+	old(made.ID)
+	w.pass(wk, w.ready(made.ID))
+	row := w.store.Row(made.ID)
+	want(t, "wait after its own replacement", row.DueAt.Sub(row.UpdatedAt), time.Minute)
+
+	w.store.Exec(`UPDATE duetime_tasks SET payload = '{"word":"fails"}', tried_at = NULL WHERE id = ?`, made.ID[:])
+	old(made.ID)
+	want(t, "result", w.pass(wk, w.ready(made.ID))[made.ID].Result, "failed")
+	failed := w.store.Row(made.ID)
+	row = w.schedule(again())[0]
+	want(t, "wait after a failure", row.DueAt, failed.TriedAt.Add(time.Minute))
+	want(t, "moment of the failure", failed.TriedAt, failed.UpdatedAt)
+}
+
 func TestHandlerThatFailsReplacesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

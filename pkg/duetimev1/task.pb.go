@@ -456,7 +456,10 @@ type NewTask struct {
 	// the answer is ALREADY_EXISTS with the reason ID_TAKEN. Made by the server if it is absent.
 	TaskId string `protobuf:"bytes,15,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// The task takes effect after all earlier tasks with the same order key, whoever owns them. At most 128 bytes.
-	OrderKey      string `protobuf:"bytes,16,opt,name=order_key,json=orderKey,proto3" json:"order_key,omitempty"`
+	OrderKey string `protobuf:"bytes,16,opt,name=order_key,json=orderKey,proto3" json:"order_key,omitempty"`
+	// How long scheduling again by KEY_MODE_MOVE or KEY_MODE_REPLACE can put the task off, from when it was first scheduled or last
+	// tried: 1 ms to 10 years.
+	MaxWait       *durationpb.Duration `protobuf:"bytes,17,opt,name=max_wait,json=maxWait,proto3" json:"max_wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -612,6 +615,13 @@ func (x *NewTask) GetOrderKey() string {
 		return x.OrderKey
 	}
 	return ""
+}
+
+func (x *NewTask) GetMaxWait() *durationpb.Duration {
+	if x != nil {
+		return x.MaxWait
+	}
+	return nil
 }
 
 type isNewTask_Due interface {
@@ -1750,7 +1760,7 @@ const file_duetime_v1_task_proto_rawDesc = "" +
 	"\torder_key\x18\x14 \x01(\tR\borderKey\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x05\n" +
 	"\aNewTask\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x120\n" +
@@ -1768,7 +1778,8 @@ const file_duetime_v1_task_proto_rawDesc = "" +
 	"\bkey_mode\x18\r \x01(\x0e2\x13.duetime.v1.KeyModeR\akeyMode\x121\n" +
 	"\x06window\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x06window\x12\x17\n" +
 	"\atask_id\x18\x0f \x01(\tR\x06taskId\x12\x1b\n" +
-	"\torder_key\x18\x10 \x01(\tR\borderKey\x1a9\n" +
+	"\torder_key\x18\x10 \x01(\tR\borderKey\x124\n" +
+	"\bmax_wait\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\amaxWait\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x05\n" +
@@ -1935,50 +1946,51 @@ var file_duetime_v1_task_proto_depIdxs = []int32{
 	25, // 11: duetime.v1.NewTask.labels:type_name -> duetime.v1.NewTask.LabelsEntry
 	1,  // 12: duetime.v1.NewTask.key_mode:type_name -> duetime.v1.KeyMode
 	29, // 13: duetime.v1.NewTask.window:type_name -> google.protobuf.Duration
-	4,  // 14: duetime.v1.ScheduleRequest.task:type_name -> duetime.v1.NewTask
-	3,  // 15: duetime.v1.ScheduleResponse.task:type_name -> duetime.v1.Task
-	2,  // 16: duetime.v1.ScheduleResponse.outcome:type_name -> duetime.v1.Outcome
-	4,  // 17: duetime.v1.ScheduleManyRequest.tasks:type_name -> duetime.v1.NewTask
-	6,  // 18: duetime.v1.ScheduleManyResponse.results:type_name -> duetime.v1.ScheduleResponse
-	3,  // 19: duetime.v1.GetResponse.task:type_name -> duetime.v1.Task
-	0,  // 20: duetime.v1.ListRequest.state:type_name -> duetime.v1.State
-	26, // 21: duetime.v1.ListRequest.labels:type_name -> duetime.v1.ListRequest.LabelsEntry
-	27, // 22: duetime.v1.ListRequest.due_after:type_name -> google.protobuf.Timestamp
-	27, // 23: duetime.v1.ListRequest.due_before:type_name -> google.protobuf.Timestamp
-	11, // 24: duetime.v1.ListRequest.exclude:type_name -> duetime.v1.Exclusion
-	3,  // 25: duetime.v1.ListResponse.tasks:type_name -> duetime.v1.Task
-	27, // 26: duetime.v1.RescheduleRequest.due_at:type_name -> google.protobuf.Timestamp
-	29, // 27: duetime.v1.RescheduleRequest.due_in:type_name -> google.protobuf.Duration
-	3,  // 28: duetime.v1.RescheduleResponse.task:type_name -> duetime.v1.Task
-	29, // 29: duetime.v1.ShiftRequest.by:type_name -> google.protobuf.Duration
-	29, // 30: duetime.v1.ShiftRequest.due_within:type_name -> google.protobuf.Duration
-	3,  // 31: duetime.v1.ShiftResponse.task:type_name -> duetime.v1.Task
-	3,  // 32: duetime.v1.CancelResponse.task:type_name -> duetime.v1.Task
-	3,  // 33: duetime.v1.RetryResponse.task:type_name -> duetime.v1.Task
-	3,  // 34: duetime.v1.WatchResponse.task:type_name -> duetime.v1.Task
-	5,  // 35: duetime.v1.TaskService.Schedule:input_type -> duetime.v1.ScheduleRequest
-	7,  // 36: duetime.v1.TaskService.ScheduleMany:input_type -> duetime.v1.ScheduleManyRequest
-	9,  // 37: duetime.v1.TaskService.Get:input_type -> duetime.v1.GetRequest
-	12, // 38: duetime.v1.TaskService.List:input_type -> duetime.v1.ListRequest
-	14, // 39: duetime.v1.TaskService.Reschedule:input_type -> duetime.v1.RescheduleRequest
-	16, // 40: duetime.v1.TaskService.Shift:input_type -> duetime.v1.ShiftRequest
-	18, // 41: duetime.v1.TaskService.Cancel:input_type -> duetime.v1.CancelRequest
-	20, // 42: duetime.v1.TaskService.Retry:input_type -> duetime.v1.RetryRequest
-	22, // 43: duetime.v1.TaskService.Watch:input_type -> duetime.v1.WatchRequest
-	6,  // 44: duetime.v1.TaskService.Schedule:output_type -> duetime.v1.ScheduleResponse
-	8,  // 45: duetime.v1.TaskService.ScheduleMany:output_type -> duetime.v1.ScheduleManyResponse
-	10, // 46: duetime.v1.TaskService.Get:output_type -> duetime.v1.GetResponse
-	13, // 47: duetime.v1.TaskService.List:output_type -> duetime.v1.ListResponse
-	15, // 48: duetime.v1.TaskService.Reschedule:output_type -> duetime.v1.RescheduleResponse
-	17, // 49: duetime.v1.TaskService.Shift:output_type -> duetime.v1.ShiftResponse
-	19, // 50: duetime.v1.TaskService.Cancel:output_type -> duetime.v1.CancelResponse
-	21, // 51: duetime.v1.TaskService.Retry:output_type -> duetime.v1.RetryResponse
-	23, // 52: duetime.v1.TaskService.Watch:output_type -> duetime.v1.WatchResponse
-	44, // [44:53] is the sub-list for method output_type
-	35, // [35:44] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	29, // 14: duetime.v1.NewTask.max_wait:type_name -> google.protobuf.Duration
+	4,  // 15: duetime.v1.ScheduleRequest.task:type_name -> duetime.v1.NewTask
+	3,  // 16: duetime.v1.ScheduleResponse.task:type_name -> duetime.v1.Task
+	2,  // 17: duetime.v1.ScheduleResponse.outcome:type_name -> duetime.v1.Outcome
+	4,  // 18: duetime.v1.ScheduleManyRequest.tasks:type_name -> duetime.v1.NewTask
+	6,  // 19: duetime.v1.ScheduleManyResponse.results:type_name -> duetime.v1.ScheduleResponse
+	3,  // 20: duetime.v1.GetResponse.task:type_name -> duetime.v1.Task
+	0,  // 21: duetime.v1.ListRequest.state:type_name -> duetime.v1.State
+	26, // 22: duetime.v1.ListRequest.labels:type_name -> duetime.v1.ListRequest.LabelsEntry
+	27, // 23: duetime.v1.ListRequest.due_after:type_name -> google.protobuf.Timestamp
+	27, // 24: duetime.v1.ListRequest.due_before:type_name -> google.protobuf.Timestamp
+	11, // 25: duetime.v1.ListRequest.exclude:type_name -> duetime.v1.Exclusion
+	3,  // 26: duetime.v1.ListResponse.tasks:type_name -> duetime.v1.Task
+	27, // 27: duetime.v1.RescheduleRequest.due_at:type_name -> google.protobuf.Timestamp
+	29, // 28: duetime.v1.RescheduleRequest.due_in:type_name -> google.protobuf.Duration
+	3,  // 29: duetime.v1.RescheduleResponse.task:type_name -> duetime.v1.Task
+	29, // 30: duetime.v1.ShiftRequest.by:type_name -> google.protobuf.Duration
+	29, // 31: duetime.v1.ShiftRequest.due_within:type_name -> google.protobuf.Duration
+	3,  // 32: duetime.v1.ShiftResponse.task:type_name -> duetime.v1.Task
+	3,  // 33: duetime.v1.CancelResponse.task:type_name -> duetime.v1.Task
+	3,  // 34: duetime.v1.RetryResponse.task:type_name -> duetime.v1.Task
+	3,  // 35: duetime.v1.WatchResponse.task:type_name -> duetime.v1.Task
+	5,  // 36: duetime.v1.TaskService.Schedule:input_type -> duetime.v1.ScheduleRequest
+	7,  // 37: duetime.v1.TaskService.ScheduleMany:input_type -> duetime.v1.ScheduleManyRequest
+	9,  // 38: duetime.v1.TaskService.Get:input_type -> duetime.v1.GetRequest
+	12, // 39: duetime.v1.TaskService.List:input_type -> duetime.v1.ListRequest
+	14, // 40: duetime.v1.TaskService.Reschedule:input_type -> duetime.v1.RescheduleRequest
+	16, // 41: duetime.v1.TaskService.Shift:input_type -> duetime.v1.ShiftRequest
+	18, // 42: duetime.v1.TaskService.Cancel:input_type -> duetime.v1.CancelRequest
+	20, // 43: duetime.v1.TaskService.Retry:input_type -> duetime.v1.RetryRequest
+	22, // 44: duetime.v1.TaskService.Watch:input_type -> duetime.v1.WatchRequest
+	6,  // 45: duetime.v1.TaskService.Schedule:output_type -> duetime.v1.ScheduleResponse
+	8,  // 46: duetime.v1.TaskService.ScheduleMany:output_type -> duetime.v1.ScheduleManyResponse
+	10, // 47: duetime.v1.TaskService.Get:output_type -> duetime.v1.GetResponse
+	13, // 48: duetime.v1.TaskService.List:output_type -> duetime.v1.ListResponse
+	15, // 49: duetime.v1.TaskService.Reschedule:output_type -> duetime.v1.RescheduleResponse
+	17, // 50: duetime.v1.TaskService.Shift:output_type -> duetime.v1.ShiftResponse
+	19, // 51: duetime.v1.TaskService.Cancel:output_type -> duetime.v1.CancelResponse
+	21, // 52: duetime.v1.TaskService.Retry:output_type -> duetime.v1.RetryResponse
+	23, // 53: duetime.v1.TaskService.Watch:output_type -> duetime.v1.WatchResponse
+	45, // [45:54] is the sub-list for method output_type
+	36, // [36:45] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_duetime_v1_task_proto_init() }

@@ -54,6 +54,41 @@ func TestKeyReplace(t *testing.T) {
 	}
 }
 
+// A task that is scheduled again and again is due within MaxWait of its first scheduling, or of its handler's last call.
+func TestMaxWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, key := range map[string]func(string) task.Option{"move": task.KeyMove, "replace": task.KeyReplace} {
+		again := func(in time.Duration) task.Task {
+			t.Helper()
+			made, err := w.Schedule(t.Context(), meal.New("ann", 1, task.In(in), key(name), task.MaxWait(time.Hour)))
+			pipelinetest.Must(t, err)
+			return made
+		}
+		first := again(10 * time.Minute)
+		latest := first.CreatedAt.Add(time.Hour)
+		w.store.Exec("UPDATE duetime_tasks SET created_at = created_at - 3000000 WHERE id = ?", first.ID[:]) // 50 minutes
+		latest = latest.Add(-50 * time.Minute)
+		if got := again(2 * time.Minute); got.ID != first.ID || got.DueAt.Sub(got.UpdatedAt) != 2*time.Minute {
+			t.Errorf("%s: due %v after it was scheduled again, want 2m", name, got.DueAt.Sub(got.UpdatedAt))
+		}
+		if got := again(30 * time.Minute); !got.DueAt.Equal(latest) {
+			t.Errorf("%s: due at %v, want %v", name, got.DueAt, latest)
+		}
+		w.store.Exec("UPDATE duetime_tasks SET created_at = created_at - 3600000 WHERE id = ?", first.ID[:])
+		if got := again(30 * time.Minute); !got.DueAt.Equal(got.UpdatedAt) {
+			t.Errorf("%s: due %v after the hour is over, want at once", name, got.DueAt.Sub(got.UpdatedAt))
+		}
+		w.store.Exec("UPDATE duetime_tasks SET tried_at = updated_at WHERE id = ?", first.ID[:])
+		if got := again(2 * time.Hour); !got.DueAt.Equal(got.TriedAt.Add(time.Hour)) {
+			t.Errorf("%s: due %v after its handler was called, want 1h", name, got.DueAt.Sub(got.TriedAt))
+		}
+	}
+	if got := w.make(t, "bob", task.KeyMove("k"), task.MaxWait(time.Second)); got.DueAt.Sub(got.CreatedAt) != time.Second {
+		t.Errorf("the first one is due in %v, want 1s", got.DueAt.Sub(got.CreatedAt))
+	}
+}
+
 // The specs of one call change a task in their order, by one write.
 func TestKeysThatMoveAndReplaceWithinOneCall(t *testing.T) {
 	t.Parallel()

@@ -116,6 +116,14 @@ func resolve(specs []task.Spec, now time.Time) ([]task.Task, error) {
 	return wanted, nil
 }
 
+// waitsSince is the moment from which task.MaxWait counts.
+func (t *Tx) waitsSince(row task.Task, now time.Time) time.Time {
+	if slices.Contains(t.own, row.ID) {
+		return t.from(now) // its handler is being called
+	}
+	return rowform.Latest(row.CreatedAt, row.TriedAt)
+}
+
 // changeTaken moves and replaces the tasks that were found under the keys of KeyMove and KeyReplace specs, in the order of the
 // specs: one write of each task, whatever the number of its specs.
 func (t *Tx) changeTaken(ctx context.Context, specs []task.Spec, wanted, standing []task.Task, now time.Time) (
@@ -135,6 +143,7 @@ func (t *Tx) changeTaken(ctx context.Context, specs []task.Spec, wanted, standin
 		}
 		var err error
 		next := changes[n].After
+		wanted[i].DueAt = specs[i].Within(wanted[i].DueAt, t.waitsSince(row, now))
 		if mode == rowform.ReplacePending {
 			replaced[row.ID] = true
 			next, err = transition.Replace(next, wanted[i], t.from(now))

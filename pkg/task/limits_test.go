@@ -50,6 +50,8 @@ func TestLimitsNameFieldAndLimit(t *testing.T) {
 		"long window":        {text.New("a", "", in, task.Window("k", task.MaxAhead+time.Millisecond)), badWindow},
 		"broken millisecond": {text.New("a", "", in, task.Window("k", time.Second+time.Microsecond)), badWindow},
 		"window's long key":  {text.New("a", "", in, task.Window(strings.Repeat("k", 129), time.Second)), longKey},
+		"a bound of nothing": {text.New("a", "", in, task.KeyReplace("k"), task.MaxWait(0)), "max_wait must be 1 ms to 10 years"},
+		"a bound of a key":   {text.New("a", "", in, task.Key("k"), task.MaxWait(time.Hour)), "max_wait must not be set without KeyMove or KeyReplace"},
 		"empty replace key":  {text.New("a", "", in, task.KeyReplace("")), "key must be 1 to 128 bytes"},
 		"longest payload":    {text.New("a", strings.Repeat("p", 4094), in), ""},
 		"long payload":       {text.New("a", strings.Repeat("p", 4095), in), "payload must be at most 4096 bytes of JSON, and has 4097"},

@@ -41,9 +41,11 @@ type Spec struct {
 	mode   rowform.KeyMode
 	keys   int           // options that gave one
 	window time.Duration // of OncePerWindow
+	bound  time.Duration // of MaxWait
 	order  string        // of OrderKey
 
 	ordered bool // OrderKey was given
+	bounded bool // MaxWait was given
 	labels  []label
 	err     error
 
@@ -89,6 +91,14 @@ func Window(k string, d time.Duration) Option {
 		keyed(k, rowform.OncePerWindow)(spec)
 		spec.window = d
 	}
+}
+
+// MaxWait bounds how long scheduling again, by KeyMove or KeyReplace, can put a task off: it is due within d of the moment when it was
+// first scheduled or, if its handler was called since, of that call. So a document that changes all the time is exported every d at the
+// latest, with its newest data. 1 ms to 10 years. What holds is the bound of the spec that moves the task; other changes, such as
+// Reschedule, are not bounded.
+func MaxWait(d time.Duration) Option {
+	return func(spec *Spec) { spec.bound, spec.bounded = d, true }
 }
 
 func keyed(k string, mode rowform.KeyMode) Option {
@@ -138,11 +148,20 @@ func (s Spec) Resolve(now time.Time) (Task, error) {
 	if err != nil {
 		return Task{}, err
 	}
+	due = s.Within(due, now)
 	t := s.row
 	t.Kind, t.Queue, t.MaxAttempts = s.kind.Name, s.kind.Queue, s.kind.MaxAttempts
 	t.DueAt, t.RunAt, t.CreatedAt, t.UpdatedAt = due, due, now, now
 	t.State, t.Version, t.DedupKey, t.OrderKey = Pending, 1, s.dedupKey(now), s.orderKey()
 	return t, nil
+}
+
+// Within returns the due time, or the latest one that MaxWait allows to a task that waits since this moment.
+func (s Spec) Within(due, since time.Time) time.Time {
+	if latest := rowform.CeilMs(since.Add(s.bound)); s.bounded && latest.Before(due) {
+		return latest
+	}
+	return due
 }
 
 func (s Spec) check() error {
@@ -179,6 +198,12 @@ func (s Spec) check() error {
 func (s Spec) checkKey() error {
 	if s.keys > 1 {
 		return &FieldError{"key", "must be given once: by Key, KeyMove, KeyReplace, Once or Window"}
+	}
+	if s.bounded && s.mode != rowform.MovePending && s.mode != rowform.ReplacePending {
+		return &FieldError{"max_wait", "must not be set without KeyMove or KeyReplace"}
+	}
+	if s.bounded && (s.bound < time.Millisecond || s.bound > MaxAhead) {
+		return &FieldError{"max_wait", "must be 1 ms to 10 years"}
 	}
 	if s.mode == rowform.Unkeyed {
 		return nil

@@ -22,6 +22,7 @@ type Task struct {
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	FinishedAt  time.Time // zero while pending
+	TriedAt     time.Time // when its handler was last called without ending the task; zero: never
 	OrderKey    string    // as stored, with its leading letter; empty unless its kind is InOrder
 	Group       string    // whose follower waits for its end; empty for none
 	Traceparent string    // W3C trace context of the call that scheduled it; empty without tracing

@@ -18,6 +18,10 @@ import (
 const (
 	debouncers    = 32 // callers, four of each owner
 	debounceEvery = debouncers * time.Second / 200
+
+	documents     = 4 // that change all the time
+	documentEvery = 200 * time.Millisecond
+	documentWait  = 10 * time.Second
 )
 
 // debounced are tasks whose handlers take a while: one has its effect in the transaction, the other outside.
@@ -25,7 +29,8 @@ var debounced = []task.Kind[struct{}]{task.NewKind[struct{}]("chaos.debounced"),
 
 func debounceRow() entry {
 	return entry{
-		n: 85, fault: "200 debounces a second by key against their own runs, inside and outside handlers, each worker killed meanwhile", alone: true,
+		n: 85, fault: "200 debounces a second by key against their own runs, inside and outside handlers, and documents that change all the time, " +
+			"each worker killed meanwhile", alone: true,
 		setup: setup{worker: "./internal/test/chaos/poison", rate: 100, late: time.Second}, run: debouncesMeetRuns,
 	}
 }
@@ -39,7 +44,7 @@ func debouncesMeetRuns(t *testing.T, d *drill) {
 
 	var b debounces
 	killed, retried, waits := map[int]bool{}, 0, d.innodb(t, "lock_row_lock_waits")
-	stop := b.play(t, client)
+	stop, halt := b.play(t, client), edit(t, client)
 	for i, w := range d.workers {
 		d.fault(t, fmt.Sprintf("worker %d killed", i+1), 10*time.Second, func() {
 			time.Sleep(8 * time.Second)
@@ -51,6 +56,7 @@ func debouncesMeetRuns(t *testing.T, d *drill) {
 		})
 	}
 	took := stop()
+	newest := halt()
 	d.await(t, "all debounced tasks to have run", time.Minute, func() bool {
 		return d.count(t, `SELECT COUNT(*) FROM duetime_tasks WHERE state = 0 AND kind LIKE 'chaos.debounced%'`) == 0
 	})
@@ -63,6 +69,7 @@ func debouncesMeetRuns(t *testing.T, d *drill) {
 	if doubled != 0 || retried != 0 {
 		t.Errorf("%d effects twice, %d batches run again, want none", doubled, retried)
 	}
+	d.judgeDocuments(t, took, newest)
 	if b.made.Load() == 0 || b.replaced.Load() == 0 || waits == 0 {
 		t.Error("no debounce met a run")
 	}
@@ -103,6 +110,63 @@ func (b *debounces) play(t *testing.T, client *duetime.Client) (stop func() time
 	wait := sync.OnceFunc(func() { end(); callers.Wait() })
 	t.Cleanup(wait)
 	return func() time.Duration { wait(); return time.Since(began) }
+}
+
+// edit changes the documents until stop, which says the last change of each task that was answered.
+func edit(t *testing.T, client *duetime.Client) (stop func() map[task.ID]int) {
+	ctx, end := context.WithCancel(context.Background())
+	type change struct{ Change int }
+	kind := task.NewKind[change](debounced[0].Name())
+	var mu sync.Mutex
+	newest := map[task.ID]int{}
+	var editors sync.WaitGroup
+	for i := range documents {
+		editors.Go(func() {
+			tick := time.NewTicker(documentEvery)
+			defer tick.Stop()
+			for n := 1; ctx.Err() == nil; n++ {
+				<-tick.C
+				spec := kind.New(fmt.Sprint("document-", i), change{n}, task.In(time.Minute), task.KeyReplace("k"), task.MaxWait(documentWait))
+				made, err := client.Schedule(context.Background(), spec)
+				if err != nil {
+					t.Errorf("change a document: %v", err)
+					continue
+				}
+				mu.Lock()
+				newest[made.ID] = n
+				mu.Unlock()
+			}
+		})
+	}
+	wait := sync.OnceFunc(func() { end(); editors.Wait() })
+	t.Cleanup(wait)
+	return func() map[task.ID]int { wait(); return newest }
+}
+
+// judgeDocuments wants a run of each document at least each documentWait, and its data to be the newest that was answered.
+func (d *drill) judgeDocuments(t *testing.T, took time.Duration, newest map[task.ID]int) {
+	t.Helper()
+	rows, err := d.db.QueryContext(t.Context(),
+		`SELECT id, due_at - created_at, payload->>'$.Change' FROM duetime_tasks WHERE owner LIKE 'document-%' AND state = ?`, done)
+	pipelinetest.Must(t, err)
+	defer func() { _ = rows.Close() }()
+	runs, longest := 0, int64(0)
+	for ; rows.Next(); runs++ {
+		var id task.ID
+		var waited int64
+		var change int
+		pipelinetest.Must(t, rows.Scan(&id, &waited, &change))
+		longest = max(longest, waited)
+		if change != newest[id] {
+			t.Errorf("a document ran with its change %d, and %d was answered", change, newest[id])
+		}
+	}
+	pipelinetest.Must(t, rows.Err())
+	d.note(t, "%d documents, each changed every %v for %.0f s, ran %d times, at most %d ms after their first change", documents, documentEvery,
+		took.Seconds(), runs, longest)
+	if least := documents * int(took/documentWait); longest > documentWait.Milliseconds() || runs < least || runs != len(newest) {
+		t.Errorf("%d runs of %d tasks, want at least %d, each within %v", runs, len(newest), least, documentWait)
+	}
 }
 
 // judgeDebounces wants an effect of each task that is done. It counts further effects: those after the death of the worker that had
