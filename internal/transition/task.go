@@ -17,15 +17,17 @@ func FiredFrom(t task.Task) time.Time {
 	return t.DueAt
 }
 
-// Move is the transition to another due time; the past means now. It answers ErrAlreadyDone and its kin when the task
+// Move is the transition to another due time; the past means now, but for the due time that the task has. It answers ErrAlreadyDone and its kin when the task
 // has ended.
 func Move(t task.Task, due, now time.Time) (task.Task, error) {
 	if err := finished(t.State); err != nil {
 		return t, err
 	}
-	due, err := clampDue(due, now)
-	if err != nil {
-		return t, err
+	if !due.Equal(t.DueAt) {
+		var err error
+		if due, err = clampDue(due, now); err != nil {
+			return t, err
+		}
 	}
 	if Waits(t) || WaitsBehind(t) {
 		t.LastError = "" // of a time that is over

@@ -79,6 +79,11 @@ func TestMaxWait(t *testing.T) {
 		if got := again(30 * time.Minute); !got.DueAt.Equal(got.UpdatedAt) {
 			t.Errorf("%s: due %v after the hour is over, want at once", name, got.DueAt.Sub(got.UpdatedAt))
 		}
+		w.store.Exec("UPDATE duetime_tasks SET due_at = due_at - 5000 WHERE id = ?", first.ID[:])
+		overdue := w.store.Row(first.ID).DueAt
+		if got := again(30 * time.Minute); !got.DueAt.Equal(overdue) || !got.RunAt.Equal(overdue) {
+			t.Errorf("%s: an overdue task is due at %v, and tried at %v, want its due time %v", name, got.DueAt, got.RunAt, overdue)
+		}
 		w.store.Exec("UPDATE duetime_tasks SET tried_at = updated_at WHERE id = ?", first.ID[:])
 		if got := again(2 * time.Hour); !got.DueAt.Equal(got.TriedAt.Add(time.Hour)) {
 			t.Errorf("%s: due %v after its handler was called, want 1h", name, got.DueAt.Sub(got.TriedAt))

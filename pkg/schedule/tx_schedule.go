@@ -116,12 +116,18 @@ func resolve(specs []task.Spec, now time.Time) ([]task.Task, error) {
 	return wanted, nil
 }
 
-// waitsSince is the moment from which task.MaxWait counts.
-func (t *Tx) waitsSince(row task.Task, now time.Time) time.Time {
+// within returns the due time, or an earlier one if task.MaxWait does not let the task wait for it. A task that should be running by
+// now keeps its due time.
+func (t *Tx) within(spec task.Spec, due time.Time, row task.Task, now time.Time) time.Time {
+	since := rowform.Latest(row.CreatedAt, row.TriedAt)
 	if slices.Contains(t.own, row.ID) {
-		return t.from(now) // its handler is being called
+		since = t.from(now) // its handler is being called
 	}
-	return rowform.Latest(row.CreatedAt, row.TriedAt)
+	latest := spec.Within(due, since)
+	if latest.Before(due) && !latest.After(now) && row.DueAt.Before(now) {
+		return row.DueAt
+	}
+	return latest
 }
 
 // changeTaken moves and replaces the tasks that were found under the keys of KeyMove and KeyReplace specs, in the order of the
@@ -143,7 +149,7 @@ func (t *Tx) changeTaken(ctx context.Context, specs []task.Spec, wanted, standin
 		}
 		var err error
 		next := changes[n].After
-		wanted[i].DueAt = specs[i].Within(wanted[i].DueAt, t.waitsSince(row, now))
+		wanted[i].DueAt = t.within(specs[i], wanted[i].DueAt, next, now)
 		if mode == rowform.ReplacePending {
 			replaced[row.ID] = true
 			next, err = transition.Replace(next, wanted[i], t.from(now))
