@@ -42,11 +42,19 @@ type Ahead struct {
 	Overdue int64       `json:"overdue"` // tasks that are due for longer than the configuration's grace
 	Cut     bool        `json:"cut"`     // some numbers of tasks are lower bounds
 
+	Late map[string]LateGroup `json:"late,omitempty"` // what is overdue of each group: about, by a sample where there are many tasks
+
 	// How many tasks a second workers ended while tasks waited for them: in the slowest and in the fastest such minute of the
 	// last hour, and of the last day as far as this console has measured it. All three are 0 if no tasks waited.
 	CapacityLow  float64 `json:"capacity_low"`
 	CapacityHigh float64 `json:"capacity_high"`
 	CapacityAtMs int64   `json:"capacity_at_ms"` // the newest of these minutes
+}
+
+// LateGroup is what is overdue of a kind or queue.
+type LateGroup struct {
+	Tasks    int64 `json:"tasks"`
+	OldestMs int64 `json:"oldest_ms"` // the earliest time of a next attempt
 }
 
 // Ahead counts what is due in the next steps. It reads a bounded part of the rows: up to 200,000 tasks are counted in full. The
@@ -71,6 +79,12 @@ func (c *Console) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 	}
 	for i, s := range read.Steps {
 		a.Steps[i] = AheadStep{AtMs: a.FromMs + int64(i)*a.StepMs, Tasks: s.Tasks, Groups: s.Groups}
+	}
+	for name, late := range read.Late {
+		if a.Late == nil {
+			a.Late = map[string]LateGroup{}
+		}
+		a.Late[name] = LateGroup{late.Tasks, late.Oldest.UnixMilli()}
 	}
 	err = c.pace.measure(ctx, c.views, now)
 	a.CapacityLow, a.CapacityHigh, a.CapacityAtMs = c.pace.capacity(now)

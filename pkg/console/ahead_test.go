@@ -37,7 +37,10 @@ func TestAhead(t *testing.T) {
 	if a.Overdue < 1 || a.Overdue > 2 {
 		t.Errorf("%d tasks are overdue, want 1", a.Overdue)
 	}
-	a.Overdue = 0
+	if late := a.Late["meal"]; late.Tasks != a.Overdue || late.OldestMs != now.Add(-time.Hour).UnixMilli() {
+		t.Errorf("late is %+v, want what is overdue, since an hour", a.Late)
+	}
+	a.Overdue, a.Late = 0, nil
 	step := time.Hour.Milliseconds()
 	diff(t, "ahead", Ahead{FromMs: from.UnixMilli(), StepMs: step, Steps: []AheadStep{
 		{from.UnixMilli(), 2, map[string]int64{"meal": 2}},

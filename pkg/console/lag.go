@@ -22,6 +22,7 @@ const lateAfter = time.Second
 type LagQuery struct {
 	Span, Step  time.Duration // how far back, by default an hour; and in which steps, from a second on, by default a minute
 	Kind, Queue string        // empty: all
+	By          string        // ByKind or ByQueue: the figures of each of these are returned too
 }
 
 // LagOver is how late tasks were in a span of time, from the due time to the effect. Where there are many tasks, its figures
@@ -35,6 +36,8 @@ type LagOver struct {
 	P99     float64     `json:"p99"`
 	Max     float64     `json:"max"`
 	Kinds   []KindTimes `json:"kinds"` // those with most tasks first, at most 50
+
+	Groups map[string]LagOver `json:"groups,omitempty"` // by kind or queue, if the query asks for them
 }
 
 // KindTimes is how late tasks of a kind were, and how long its handler took, in milliseconds. A handler that changes many tasks at once
@@ -57,6 +60,7 @@ type LagStep struct {
 	P90   float64 `json:"p90"`
 	P99   float64 `json:"p99"`
 	Max   float64 `json:"max"`
+	Late  int64   `json:"late"`  // by more than 1 s
 	Early int64   `json:"early"` // effects before the due time among those that were read: there may be none, ever
 }
 
@@ -74,6 +78,8 @@ func (c *Console) LagOver(ctx context.Context, q LagQuery) (LagOver, error) {
 		return LagOver{}, &task.FieldError{Field: "step", Problem: fmt.Sprintf("must be 1s to %v", maxStep)}
 	case q.Span < q.Step || q.Span > maxLagSteps*q.Step:
 		return LagOver{}, &task.FieldError{Field: "span", Problem: fmt.Sprintf("must be 1 to %d steps", maxLagSteps)}
+	case q.By != "" && q.By != ByKind && q.By != ByQueue:
+		return LagOver{}, &task.FieldError{Field: "by", Problem: "must be " + ByKind + " or " + ByQueue}
 	}
 	now, err := c.store.Now(ctx, nil)
 	if err != nil {
@@ -82,28 +88,35 @@ func (c *Console) LagOver(ctx context.Context, q LagQuery) (LagOver, error) {
 	from := now.Add(-q.Span).Truncate(q.Step)
 	steps := int(now.Sub(from)/q.Step) + 1
 	done, err := c.views.LagSample(ctx, views.LagQuery{
-		From: from, Step: q.Step, Steps: steps, Now: now, Kind: q.Kind, Queue: q.Queue,
+		From: from, Step: q.Step, Steps: steps, Now: now, Kind: q.Kind, Queue: q.Queue, By: q.By,
 	})
 	if err != nil {
 		return LagOver{}, err
 	}
-	return lagOver(from, q.Step, steps, done), nil
+	over := lagOver(from, q.Step, steps, done)
+	if q.By != "" {
+		of := map[string][]views.DoneTask{}
+		for _, d := range done {
+			of[d.Group] = append(of[d.Group], d)
+		}
+		over.Groups = map[string]LagOver{}
+		for name, done := range of {
+			over.Groups[name] = lagOver(from, q.Step, steps, done)
+		}
+	}
+	return over, nil
 }
 
 // lagOver makes the figures of a sample.
 func lagOver(from time.Time, step time.Duration, steps int, done []views.DoneTask) LagOver {
 	slices.SortFunc(done, func(a, b views.DoneTask) int { return cmp.Compare(a.Lag, b.Lag) })
 	of := make([][]views.DoneTask, steps)
-	late := 0.0
 	for _, d := range done {
 		of[d.Step] = append(of[d.Step], d)
-		if d.Lag > lateAfter {
-			late += d.Weight
-		}
 	}
 	all := lagStep(0, done)
 	over := LagOver{
-		Steps: make([]LagStep, steps), Buckets: buckets(done), Late: rounded(late), Fired: all.Fired,
+		Steps: make([]LagStep, steps), Buckets: buckets(done), Late: all.Late, Fired: all.Fired,
 		P50: all.P50, P99: all.P99, Max: all.Max, Kinds: kindsOf(done),
 	}
 	for i := range over.Steps {
@@ -115,14 +128,18 @@ func lagOver(from time.Time, step time.Duration, steps int, done []views.DoneTas
 // lagStep makes the figures of tasks that are sorted by lag.
 func lagStep(at int64, done []views.DoneTask) LagStep {
 	s := LagStep{AtMs: at}
-	whole := 0.0
+	whole, late := 0.0, 0.0
 	for _, d := range done {
-		if whole += d.Weight; d.Early {
+		whole += d.Weight
+		if d.Early {
 			s.Early++
+		}
+		if d.Lag > lateAfter {
+			late += d.Weight
 		}
 	}
 	if len(done) > 0 {
-		s.Fired = rounded(whole)
+		s.Fired, s.Late = rounded(whole), rounded(late)
 		s.P50, s.P90, s.P99 = percentile(done, whole*0.50, lagOfDone), percentile(done, whole*0.90, lagOfDone), percentile(done, whole*0.99, lagOfDone)
 		s.Max = inMs(done[len(done)-1].Lag)
 	}

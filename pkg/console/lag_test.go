@@ -34,7 +34,7 @@ func TestLagOfASample(t *testing.T) {
 		Steps: []LagStep{
 			{AtMs: at(0), Fired: 200, P50: 100, P90: 180, P99: 198, Max: 200},
 			{AtMs: at(1)},
-			{AtMs: at(2), Fired: 200, P50: 1000, P90: 1000, P99: 1000, Max: 1500, Early: 1},
+			{AtMs: at(2), Fired: 200, P50: 1000, P90: 1000, P99: 1000, Max: 1500, Late: 2, Early: 1},
 		},
 		Buckets: []LagBucket{
 			{1, 2}, {2, 100}, {5, 3}, {10, 5}, {20, 10}, {50, 30}, {100, 50}, {200, 100}, {500, 0}, {1000, 99}, {2000, 2},
@@ -93,6 +93,11 @@ func TestLagOver(t *testing.T) {
 	if fired != 1 || over.Fired != 1 || over.Late != 0 {
 		t.Errorf("got %d fired in the steps, %d in all, %d late; want 1, 1, 0", fired, over.Fired, over.Late)
 	}
+	over, err = c.LagOver(ctx, LagQuery{By: ByKind})
+	pipelinetest.Must(t, err)
+	if one := over.Groups[row.Kind]; len(over.Groups) != 1 || one.Fired != 1 || one.Max != 300 || len(one.Steps) != len(over.Steps) {
+		t.Errorf("by kind: %+v", over.Groups)
+	}
 	for _, q := range []LagQuery{{Kind: "other"}, {Queue: "other"}} {
 		over, err := c.LagOver(ctx, q)
 		pipelinetest.Must(t, err)
@@ -107,7 +112,7 @@ func TestLagOver(t *testing.T) {
 	for _, bad := range []struct {
 		field string
 		q     LagQuery
-	}{{"step", LagQuery{Step: time.Millisecond}}, {"span", LagQuery{Span: 24 * time.Hour}}, {"span", LagQuery{Span: time.Second}}} {
+	}{{"step", LagQuery{Step: time.Millisecond}}, {"span", LagQuery{Span: 24 * time.Hour}}, {"span", LagQuery{Span: time.Second}}, {"by", LagQuery{By: "owner"}}} {
 		_, err := c.LagOver(ctx, bad.q)
 		if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != bad.field {
 			t.Errorf("%+v: got %v", bad.q, err)

@@ -23,8 +23,15 @@ type AheadQuery struct {
 // Ahead is what is due.
 type Ahead struct {
 	Overdue int64
+	Late    map[string]Late // by group, of those that are overdue; about, where there are many
 	Steps   []AheadStep
 	Cut     bool // some of the numbers of tasks are lower bounds
+}
+
+// Late is what is overdue of a group.
+type Late struct {
+	Tasks  int64
+	Oldest time.Time // the earliest run time
 }
 
 // AheadStep is what is due in one step.
@@ -48,42 +55,51 @@ func (v Views) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 		Overdue: counts[q.Steps].entries, Steps: make([]AheadStep, q.Steps),
 		Cut: slices.ContainsFunc(counts, func(c counted) bool { return c.cut }),
 	}
-	counts = counts[:q.Steps]
-	groups, err := v.sampleGroups(ctx, spans, counts, q)
+	groups, oldest, err := v.sampleGroups(ctx, spans, counts, q)
 	if err != nil {
 		return Ahead{}, fmt.Errorf("read groups of what is ahead: %w", err)
 	}
-	for i, c := range counts {
+	for i, c := range counts[:q.Steps] {
 		a.Steps[i] = AheadStep{c.entries, scaled(groups[i], c.entries)}
+	}
+	if a.Overdue > 0 {
+		a.Late = map[string]Late{}
+	}
+	for name, n := range scaled(groups[q.Steps], a.Overdue) {
+		a.Late[name] = Late{n, time.UnixMilli(oldest[name])}
 	}
 	return a, nil
 }
 
-// sampleGroups counts the rows of each span's sample by their group.
+// sampleGroups counts the rows of each span's sample by their group, and tells the earliest row of each group.
 func (v Views) sampleGroups(
 	ctx context.Context, spans []span, counts []counted, q AheadQuery,
-) (map[int]map[string]int64, error) {
-	groups := map[int]map[string]int64{}
+) (groups map[int]map[string]int64, oldest map[string]int64, err error) {
+	groups, oldest = map[int]map[string]int64{}, map[string]int64{}
 	whole := func(i int) float64 { return float64(counts[i].entries) }
 	rows := sampleRows(counts, whole, int64(cmp.Or(q.Rows, sampleBudget)))
-	text, args := byRunAt.sampleSQL(v.Store.Dialect(), spans, counts, rows, q.By+" AS name")
+	text, args := byRunAt.sampleSQL(v.Store.Dialect(), spans, counts, rows, q.By+" AS name, run_at AS ran")
 	if text == "" {
-		return groups, nil
+		return groups, oldest, nil
 	}
 	var sample []struct {
 		Span int
 		Name string
+		Ran  int64
 	}
 	if err := v.Store.DB().SelectContext(ctx, &sample, text, args...); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, r := range sample {
+		if at, known := oldest[r.Name]; !known || r.Ran < at {
+			oldest[r.Name] = r.Ran
+		}
 		if groups[r.Span] == nil {
 			groups[r.Span] = map[string]int64{}
 		}
 		groups[r.Span][r.Name]++
 	}
-	return groups, nil
+	return groups, oldest, nil
 }
 
 // scaled makes numbers of a whole out of those of its sample.

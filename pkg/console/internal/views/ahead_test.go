@@ -22,13 +22,15 @@ func ahead(t *testing.T, v Views) {
 	rows[3].RunAt = t0.Add(2 * time.Minute) // waits for its retry
 	write(t, v, len(rows), func(i int) task.Task { return rows[i] })
 	q := AheadQuery{From: t0, Step: time.Minute, Steps: 3, By: "kind", Overdue: t0.Add(-time.Second)}
-	want := Ahead{Overdue: 1, Steps: []AheadStep{
+	late := Late{1, t0.Add(-time.Hour)}
+	want := Ahead{Overdue: 1, Late: map[string]Late{"a": late}, Steps: []AheadStep{
 		{1, map[string]int64{"a": 1}}, {1, map[string]int64{"b": 1}}, {1, map[string]int64{"b": 1}},
 	}}
 	if d := cmp.Diff(want, value[Ahead](t)(v.Ahead(t.Context(), q))); d != "" {
 		t.Errorf("by kind (-want +got):\n%s", d)
 	}
 	q.By, q.Steps, q.Step = "queue", 2, 3*time.Minute
+	want.Late = map[string]Late{"r": late}
 	want.Steps = []AheadStep{{3, map[string]int64{"q": 1, "r": 2}}, {1, map[string]int64{"r": 1}}}
 	if d := cmp.Diff(want, value[Ahead](t)(v.Ahead(t.Context(), q))); d != "" {
 		t.Errorf("by queue (-want +got):\n%s", d)

@@ -19,6 +19,7 @@ type LagQuery struct {
 	Steps       int       // at most 160
 	Now         time.Time // later moments of the last step are no part of it
 	Kind, Queue string    // empty: all
+	By          string    // what makes the groups: kind or queue; empty: nothing
 
 	Entries, Rows int // bounds of what is read; default 90,000 entries of an index, and 4,000 rows
 }
@@ -33,6 +34,7 @@ type DoneTask struct {
 	Kind    string
 	Timed   bool          // its row says how long its handler took
 	Handler time.Duration // the call of its handler
+	Group  string        // its kind or queue
 }
 
 const (
@@ -178,11 +180,21 @@ func (v Views) readDone(ctx context.Context, c *changedSpans, q LagQuery) ([]Don
 			done = append(done, DoneTask{
 				Kind: r.Kind, Timed: timed, Handler: ran.Handler,
 				Step: c.steps[r.Span], Weight: c.changes(r.Span, q.Now) / float64(read[r.Span]),
-				Lag: time.Duration(r.Ended-max(r.Due, r.Made)) * time.Millisecond, Early: r.Ended < r.Due,
+				Lag: time.Duration(r.Ended-max(r.Due, r.Made)) * time.Millisecond, Early: r.Ended < r.Due, Group: q.group(r),
 			})
 		}
 	}
 	return done, nil
+}
+
+func (q LagQuery) group(r lagRow) string {
+	switch q.By {
+	case "kind":
+		return r.Kind
+	case "queue":
+		return r.Queue
+	}
+	return ""
 }
 
 func (q LagQuery) wants(r lagRow) bool {
