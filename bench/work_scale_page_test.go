@@ -92,18 +92,16 @@ func (v *visits) look(ctx context.Context, w *world) error {
 		return err
 	}
 	asks := []struct{ view, at string }{
-		{"ahead", "ahead?span=1h"},
-		{"ahead, a day", "ahead?span=1d&by=queue"},
-		{"lag", "lag?span=1h"},
-		{"lag, a day", "lag?span=1d"},
+		{"now", "now?span=1h"},
+		{"now, a day", "now?span=1d&by=queue"},
+		{"now, a kind", "now?kind=pet.meal"},
 		{"owner", "owner?owner=player-7&span=30d"},
 		{"task", "task?id=" + task.ID(id).String()},
-		{"search", "search?kind=pet.meal&state=done"},
-		{"search, nothing found", "search?" + url.Values{"kind": {"nothing"}, "state": {"pending"}}.Encode()},
+		{"tasks", "tasks?kind=pet.meal&state=done"},
+		{"tasks, nothing found", "tasks?" + url.Values{"kind": {"nothing"}, "state": {"pending"}}.Encode()},
 		{"dead", "dead"},
-		{"operations", "operations"},
-		{"health", "health"},
-		{"audit", "audit"},
+		{"system", "system"},
+		{"changes", "changes"},
 	}
 	var group errgroup.Group
 	for viewer := range viewers {

@@ -21,7 +21,7 @@ func TestConsoleServes(t *testing.T) {
 	_, at, _ := strings.Cut(p.WaitLine(t, "the console is at "), "the console is at ")
 	at, _, _ = strings.Cut(at, " ")
 	for path, want := range map[string]string{
-		"health": "default", "search?owner=ada": made.ID.String(), "task?id=" + made.ID.String(): "test.remind",
+		"system": "default", "tasks?owner=ada": made.ID.String(), "task?id=" + made.ID.String(): "test.remind",
 	} {
 		for _, password := range []string{"correct-horse-battery", "wrong"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at+path, http.NoBody)

@@ -68,7 +68,7 @@ func TestDemoGoesOn(t *testing.T) {
 			url, _, _ = strings.Cut(at, " ")
 		}
 	}
-	for path, part := range map[string]string{"": "<title>", "v1/pets": `"meal_ms":60000`, "v1/judge": `"lost":0,"doubled":0,"early":0`, "console/ahead": "<title>", "console/health": "default"} {
+	for path, part := range map[string]string{"": "<title>", "v1/pets": `"meal_ms":60000`, "v1/judge": `"lost":0,"doubled":0,"early":0`, "console/now": "<title>", "console/system": "default"} {
 		if status, body := ask(ctx, t, http.MethodGet, url+path, ""); status != http.StatusOK || !strings.Contains(body, part) {
 			t.Errorf("%s: %d, want %q in it: %s", path, status, part, body)
 		}

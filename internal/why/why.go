@@ -132,6 +132,9 @@ type Answer struct {
 // Well reports whether nothing is wrong.
 func (a Answer) Well() bool { return a.Rule == onTime }
 
+// Over reports whether nothing is wrong any more.
+func (a Answer) Over() bool { return a.Rule == wasLate }
+
 // Why returns the answers of all rules that hold, in the rules' order. There is always one.
 func Why(f Facts) []Answer {
 	var all []Answer

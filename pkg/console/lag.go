@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -35,21 +36,13 @@ type LagOver struct {
 	P50     float64     `json:"p50"` // of all steps together, in milliseconds
 	P99     float64     `json:"p99"`
 	Max     float64     `json:"max"`
-	Kinds   []KindTimes `json:"kinds"` // those with most tasks first, at most 50
 
-	Groups map[string]LagOver `json:"groups,omitempty"` // by kind or queue, if the query asks for them
-}
-
-// KindTimes is how late tasks of a kind were, and how long its handler took, in milliseconds. A handler that changes many tasks at once
-// takes the time of its call for each of them.
-type KindTimes struct {
-	Kind       string  `json:"kind"`
-	Fired      int64   `json:"fired"`
-	P50        float64 `json:"p50"` // lag
-	P99        float64 `json:"p99"`
+	// How long handlers took. One that changes many tasks at once takes the time of its call for each of them.
 	Timed      int64   `json:"timed"`       // of the fired ones, those whose handler's time is known
-	HandlerP50 float64 `json:"handler_p50"` // of these; exact to 1 ms below 16 ms, and to about 6 % from there on
+	HandlerP50 float64 `json:"handler_p50"` // of these, in milliseconds; exact to 1 ms below 16 ms, and to about 6 % from there on
 	HandlerP99 float64 `json:"handler_p99"`
+
+	Groups map[string]LagOver `json:"groups,omitempty"` // by kind or queue, if the query asks for them; the 50 with most tasks
 }
 
 // LagStep is how late tasks were in one step.
@@ -95,12 +88,8 @@ func (c *Console) LagOver(ctx context.Context, q LagQuery) (LagOver, error) {
 	}
 	over := lagOver(from, q.Step, steps, done)
 	if q.By != "" {
-		of := map[string][]views.DoneTask{}
-		for _, d := range done {
-			of[d.Group] = append(of[d.Group], d)
-		}
 		over.Groups = map[string]LagOver{}
-		for name, done := range of {
+		for name, done := range largest(done) {
 			over.Groups[name] = lagOver(from, q.Step, steps, done)
 		}
 	}
@@ -117,8 +106,9 @@ func lagOver(from time.Time, step time.Duration, steps int, done []views.DoneTas
 	all := lagStep(0, done)
 	over := LagOver{
 		Steps: make([]LagStep, steps), Buckets: buckets(done), Late: all.Late, Fired: all.Fired,
-		P50: all.P50, P99: all.P99, Max: all.Max, Kinds: kindsOf(done),
+		P50: all.P50, P99: all.P99, Max: all.Max,
 	}
+	over.timeHandlers(done)
 	for i := range over.Steps {
 		over.Steps[i] = lagStep(from.Add(time.Duration(i)*step).UnixMilli(), of[i])
 	}
@@ -160,30 +150,33 @@ func percentile(sorted []views.DoneTask, rank float64, what func(views.DoneTask)
 	return inMs(what(sorted[len(sorted)-1]))
 }
 
-// maxKinds bounds the kinds that an answer has: rows of other programs may have any number of them.
-const maxKinds = 50
+// maxGroups bounds the groups that an answer has: rows of other programs may have any number of kinds.
+const maxGroups = 50
 
-// kindsOf makes the figures of each kind of tasks that are sorted by lag.
-func kindsOf(done []views.DoneTask) []KindTimes {
-	of := map[string][]views.DoneTask{}
+// largest returns the groups with most tasks.
+func largest(done []views.DoneTask) map[string][]views.DoneTask {
+	of, weights := map[string][]views.DoneTask{}, map[string]float64{}
 	for _, d := range done {
-		of[d.Kind] = append(of[d.Kind], d)
+		of[d.Group] = append(of[d.Group], d)
+		weights[d.Group] += d.Weight
 	}
-	all := []KindTimes{}
-	for kind, fired := range of {
-		k := KindTimes{Kind: kind}
-		whole := weigh(fired)
-		k.Fired, k.P50, k.P99 = rounded(whole), percentile(fired, whole*0.50, lagOfDone), percentile(fired, whole*0.99, lagOfDone)
-		timed := slices.DeleteFunc(fired, func(d views.DoneTask) bool { return !d.Timed })
-		slices.SortFunc(timed, func(a, b views.DoneTask) int { return cmp.Compare(a.Handler, b.Handler) })
-		if whole = weigh(timed); len(timed) > 0 {
-			k.Timed = rounded(whole)
-			k.HandlerP50, k.HandlerP99 = percentile(timed, whole*0.50, handlerOfDone), percentile(timed, whole*0.99, handlerOfDone)
-		}
-		all = append(all, k)
+	names := slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(weights[b], weights[a]), cmp.Compare(a, b)) })
+	for _, name := range names[min(len(names), maxGroups):] {
+		delete(of, name)
 	}
-	slices.SortFunc(all, func(a, b KindTimes) int { return cmp.Or(-cmp.Compare(a.Fired, b.Fired), cmp.Compare(a.Kind, b.Kind)) })
-	return all[:min(len(all), maxKinds)]
+	return of
+}
+
+// timeHandlers makes the figures of the handlers.
+func (l *LagOver) timeHandlers(done []views.DoneTask) {
+	timed := slices.DeleteFunc(slices.Clone(done), func(d views.DoneTask) bool { return !d.Timed })
+	if len(timed) == 0 {
+		return
+	}
+	slices.SortFunc(timed, func(a, b views.DoneTask) int { return cmp.Compare(a.Handler, b.Handler) })
+	whole := weigh(timed)
+	l.Timed = rounded(whole)
+	l.HandlerP50, l.HandlerP99 = percentile(timed, whole*0.50, handlerOfDone), percentile(timed, whole*0.99, handlerOfDone)
 }
 
 func weigh(done []views.DoneTask) (whole float64) {

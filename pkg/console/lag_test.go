@@ -40,31 +40,32 @@ func TestLagOfASample(t *testing.T) {
 			{1, 2}, {2, 100}, {5, 3}, {10, 5}, {20, 10}, {50, 30}, {100, 50}, {200, 100}, {500, 0}, {1000, 99}, {2000, 2},
 		},
 		Late: 2, Fired: 400, P50: 101, P99: 1000, Max: 1500,
-		Kinds: []KindTimes{{Fired: 400, P50: 101, P99: 1000}},
 	}, lagOver(from, time.Minute, 3, done))
-	diff(t, "no lag", LagOver{Steps: []LagStep{{AtMs: at(0)}}, Buckets: []LagBucket{}, Kinds: []KindTimes{}}, lagOver(from, time.Minute, 1, nil))
+	diff(t, "no lag", LagOver{Steps: []LagStep{{AtMs: at(0)}}, Buckets: []LagBucket{}}, lagOver(from, time.Minute, 1, nil))
 }
 
-// Each kind has its own figures. A handler's time is known of some tasks only, and the others say nothing about it.
-func TestTimesOfKinds(t *testing.T) {
+// A handler's time is known of some tasks only, and the others say nothing about it.
+func TestTimesOfHandlers(t *testing.T) {
 	t.Parallel()
 	of := func(kind string, weight float64, lag, handler int, timed bool) views.DoneTask {
 		ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-		return views.DoneTask{Kind: kind, Weight: weight, Lag: ms(lag), Handler: ms(handler), Timed: timed}
+		return views.DoneTask{Group: kind, Weight: weight, Lag: ms(lag), Handler: ms(handler), Timed: timed}
 	}
-	done := []views.DoneTask{
-		of("mail", 90, 1, 700, true), of("meal", 200, 2, 0, false), of("mail", 9, 3, 20, true), of("mail", 1, 4, 900, true), of("mail", 10, 5, 0, false),
+	over := lagOver(time.UnixMilli(0), time.Minute, 1, []views.DoneTask{
+		of("mail", 90, 1, 700, true), of("mail", 9, 3, 20, true), of("mail", 1, 4, 900, true), of("mail", 10, 5, 0, false),
+	})
+	if over.Fired != 110 || over.P99 != 5 || over.Timed != 100 || over.HandlerP50 != 700 || over.HandlerP99 != 700 {
+		t.Errorf("of handlers: %+v", over)
 	}
-	diff(t, "kinds", []KindTimes{
-		{Kind: "meal", Fired: 200, P50: 2, P99: 2},
-		{Kind: "mail", Fired: 110, P50: 1, P99: 5, Timed: 100, HandlerP50: 700, HandlerP99: 700},
-	}, kindsOf(done))
 	var many []views.DoneTask
-	for i := range 2 * maxKinds {
+	for i := range 2 * maxGroups {
 		many = append(many, of(fmt.Sprint(i), float64(i), 1, 1, true))
 	}
-	if got := kindsOf(many); len(got) != maxKinds || got[0].Kind != "99" {
-		t.Errorf("of many kinds: %d, the first %+v", len(got), got[0])
+	kept := largest(many)
+	_, most := kept["99"]
+	_, fewest := kept["49"]
+	if len(kept) != maxGroups || !most || fewest {
+		t.Errorf("of many groups: %d, with the largest: %v, with a small one: %v", len(kept), most, fewest)
 	}
 }
 

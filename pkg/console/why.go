@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/duetime/duetime/internal/transition"
@@ -88,18 +87,17 @@ func (c *Console) lateAfterGrace() time.Duration { return cmp.Or(c.cfg.Grace, la
 
 // handlersLately reads how long handlers take now, and took in the last day.
 func (c *Console) handlersLately(ctx context.Context) (all []why.Handler, err error) {
-	lately, err := c.LagOver(ctx, LagQuery{Span: time.Minute, Step: 10 * time.Second})
+	lately, err := c.LagOver(ctx, LagQuery{Span: time.Minute, Step: 10 * time.Second, By: ByKind})
 	if err != nil {
 		return nil, err
 	}
-	day, err := c.LagOver(ctx, LagQuery{Span: 24 * time.Hour, Step: time.Hour})
+	day, err := c.LagOver(ctx, LagQuery{Span: 24 * time.Hour, Step: time.Hour, By: ByKind})
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range lately.Kinds {
-		i := slices.IndexFunc(day.Kinds, func(d KindTimes) bool { return d.Kind == k.Kind })
-		if i >= 0 && k.Timed > 0 && day.Kinds[i].Timed > 0 {
-			all = append(all, why.Handler{Kind: k.Kind, Now: ofMs(k.HandlerP50), Before: ofMs(day.Kinds[i].HandlerP50)})
+	for kind, now := range lately.Groups {
+		if before := day.Groups[kind]; now.Timed > 0 && before.Timed > 0 {
+			all = append(all, why.Handler{Kind: kind, Now: ofMs(now.HandlerP50), Before: ofMs(before.HandlerP50)})
 		}
 	}
 	return all, nil

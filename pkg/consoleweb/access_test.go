@@ -88,7 +88,7 @@ func TestPageRoles(t *testing.T) {
 				}
 				return w.Body.String()
 			}
-			asked(http.MethodGet, "search", nil, want.view)
+			asked(http.MethodGet, "tasks", nil, want.view)
 			page := asked(http.MethodGet, "task?id="+made.ID.String(), nil, want.view)
 			if offered := strings.Contains(page, "do=task.cancel"); offered != (want.cancel == 200) {
 				t.Errorf("%s, %s: the button is offered: %v", way, role, offered)
@@ -175,14 +175,14 @@ func TestPageRefusesStrangers(t *testing.T) {
 			r.Header["X-Forwarded-User"] = []string{"all@corp\u202e"}
 		},
 	} {
-		r := request(http.MethodGet, "search", nil)
+		r := request(http.MethodGet, "tasks", nil)
 		change(r)
 		if w := p.do(r); w.Code != http.StatusUnauthorized || len(w.Header().Values("WWW-Authenticate")) != 2 {
 			t.Errorf("%s: status %d, %v", what, w.Code, w.Header())
 		}
 	}
 	for what, role := range map[string][]string{"no role": nil, "two": {"operate", "read"}, "none that there is": {"root"}} {
-		r := request(http.MethodGet, "search", nil)
+		r := request(http.MethodGet, "tasks", nil)
 		r.RemoteAddr = "[fd00::7]:4567"
 		r.Header.Set("X-User", "eve")
 		r.Header["X-Role"] = role
@@ -243,7 +243,7 @@ func TestPageOpenIsForThisMachine(t *testing.T) {
 		"localhost:8090": 200, "127.0.0.1:8090": 200, "[::1]:8090": 200, "127.0.0.1": 200, "LOCALHOST": 200,
 		"duetime.example": 403, "10.0.0.1:8090": 403, "127.0.0.1.evil.example": 403, "": 403,
 	} {
-		r := request(http.MethodGet, "search", nil)
+		r := request(http.MethodGet, "tasks", nil)
 		r.Host = host
 		if w := p.do(r); w.Code != want {
 			t.Errorf("%q: status %d, want %d", host, w.Code, want)
@@ -253,13 +253,13 @@ func TestPageOpenIsForThisMachine(t *testing.T) {
 		"127.0.0.1:4567": 200, "[::1]:4567": 200, "[::ffff:127.0.0.1]:4567": 200,
 		"10.1.2.3:4567": 403, "[fd00::7]:4567": 403, "[fe80::1%eth0]:4567": 403, "": 403, "@": 403,
 	} {
-		r := request(http.MethodGet, "search", nil)
+		r := request(http.MethodGet, "tasks", nil)
 		r.RemoteAddr = sender
 		if w := p.do(r); w.Code != want {
 			t.Errorf("from %q: status %d, want %d", sender, w.Code, want)
 		}
 	}
-	r := request(http.MethodGet, "search", nil)
+	r := request(http.MethodGet, "tasks", nil)
 	r.RemoteAddr = "@"
 	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "console.sock", Net: "unix"}))
 	if w := p.do(r); w.Code != http.StatusOK {

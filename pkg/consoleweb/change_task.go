@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
@@ -211,7 +210,7 @@ func askQueue(key string) func(ctx context.Context, v *visit) (question, error) 
 				return question{}, err
 			}
 		}
-		return question{Title: v.T(key, cleaned(queue)), Facts: []string{v.T("fact.workers")}, Back: "health"}, nil
+		return question{Title: v.T(key, cleaned(queue)), Facts: []string{v.T("fact.workers")}, Back: "system"}, nil
 	}
 }
 
@@ -237,7 +236,7 @@ func queueAnswer(
 	if !changed {
 		key = already
 	}
-	return answer{Text: v.T(key, cleaned(queue)), Back: "health"}, nil
+	return answer{Text: v.T(key, cleaned(queue)), Back: "system"}, nil
 }
 
 // askLimit asks for a queue's rate and concurrency. It shows what an operator has set: of a configured limit, the word default, so that
@@ -263,7 +262,7 @@ func askLimit(ctx context.Context, v *visit) (question, error) {
 		}
 	}
 	return question{
-		Title: v.T("ask.limit", cleaned(queue)), Facts: []string{v.T("fact.limit"), v.T("fact.workers")}, Back: "health",
+		Title: v.T("ask.limit", cleaned(queue)), Facts: []string{v.T("fact.limit"), v.T("fact.workers")}, Back: "system",
 		Inputs: []input{
 			{"rate", v.T("rate"), rate, v.T("hint.rate")},
 			{"concurrency", v.T("concurrency"), concurrency, v.T("hint.concurrency")},
@@ -323,7 +322,7 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 	if err := v.c.SetLimits(ctx, queue, limits...); err != nil {
 		return answer{}, err
 	}
-	return answer{Text: v.T("did.limit", cleaned(queue)), Back: "health"}, nil
+	return answer{Text: v.T("did.limit", cleaned(queue)), Back: "system"}, nil
 }
 
 func askResign(ctx context.Context, v *visit) (question, error) {
@@ -336,7 +335,7 @@ func askResign(ctx context.Context, v *visit) (question, error) {
 		return question{}, err
 	}
 	return question{
-		Title: v.T("ask.resign", name), Facts: []string{v.T("fact.resign")}, Back: "health",
+		Title: v.T("ask.resign", name), Facts: []string{v.T("fact.resign")}, Back: "system",
 		Hidden: map[string][]string{"term": {strconv.FormatInt(term, 10)}},
 	}, nil
 }
@@ -358,6 +357,6 @@ func doResign(ctx context.Context, v *visit) (answer, error) {
 		return answer{}, err
 	}
 	return answer{
-		Text: v.T("did.resign", done.Before, done.Epoch, done.Took.Round(time.Millisecond).String()), Back: "health",
+		Text: v.T("did.resign", done.Before, done.Epoch, v.Span(done.Took.Milliseconds())), Back: "system",
 	}, nil
 }

@@ -471,7 +471,7 @@ func TestPageChangesTheDeployment(t *testing.T) {
 	if said := p.confirm(200, "change?do=queue.pause&queue=payments"); !strings.Contains(said, "was paused before") {
 		t.Errorf("paused twice: %s", said)
 	}
-	if page := p.get(200, "health"); !strings.Contains(page, "do=queue.resume") {
+	if page := p.get(200, "system"); !strings.Contains(page, "do=queue.resume") {
 		t.Errorf("health does not offer to resume: %s", page)
 	}
 	p.confirm(200, "change?do=queue.resume&queue=payments")
@@ -574,7 +574,7 @@ func TestPageDialog(t *testing.T) {
 			t.Errorf("%s: status %d: %s", at, w.Code, w.Body)
 		}
 	}
-	live := p.get(200, "operations?part=live")
+	live := p.get(200, "changes?part=live")
 	if strings.Contains(live, "<html") || strings.Contains(live, "<h1") || !strings.Contains(live, "<table") {
 		t.Errorf("the live part is %s", live)
 	}
@@ -600,13 +600,13 @@ func TestPageSearch(t *testing.T) {
 		"owner=bob&state=pending": true, "owner=bob&kind=order.charge&queue=payments": true,
 		"owner=bob&state=dead": false, "owner=bob&before=%2B1d": false, "subject=order+8": false, "label=city%3DOslo": false,
 	} {
-		page := p.get(200, "search?"+at)
+		page := p.get(200, "tasks?"+at)
 		if strings.Contains(page, ids[0]) || strings.Contains(page, other.ID.String()) != want {
 			t.Errorf("%s finds %s", at, page)
 		}
 	}
 	for _, at := range []string{
-		"search?owner=ada", "search?owner=ada&state=pending", "search?kind=order.charge&before=%2B1d", "search",
+		"tasks?owner=ada", "tasks?owner=ada&state=pending", "tasks?kind=order.charge&before=%2B1d", "tasks",
 	} {
 		page := p.get(200, at)
 		var next string
@@ -626,12 +626,12 @@ func TestPageSearch(t *testing.T) {
 	for wrong, kept := range map[string]string{
 		"after=soon": "soon", "label=city": "city", "state=lost": "", "cursor=x": "", "owner=ada&cursor=x": "ada", "id=7": "7",
 	} {
-		page := p.get(400, "search?"+wrong)
+		page := p.get(400, "tasks?"+wrong)
 		if !strings.Contains(page, `value="`+kept+`"`) || !strings.Contains(page, `role="alert"`) {
 			t.Errorf("%s: %s", wrong, page)
 		}
 	}
-	p.get(404, "search?id="+task.NewID().String())
+	p.get(404, "tasks?id="+task.NewID().String())
 }
 
 // What may read all rows waits for its turn, whatever it chooses. An owner's list waits for nothing.
@@ -645,7 +645,7 @@ func TestPageReadsAllOwnersOneAtATime(t *testing.T) {
 	p.dead(1)
 	const deadOf = "change?do=dead.retry&kind=order.charge&any=1"
 	waiting := []string{
-		"search", "search?kind=order.charge", "search?label=city%3DRome", "search?label=city%3DRome&state=pending",
+		"tasks", "tasks?kind=order.charge", "tasks?label=city%3DRome", "tasks?label=city%3DRome&state=pending",
 		"change?do=bulk&verb=cancel&kind=order.charge", "change?do=bulk&verb=shift&by=2h&owner=ada", deadOf,
 	}
 	for _, at := range waiting {
@@ -660,7 +660,7 @@ func TestPageReadsAllOwnersOneAtATime(t *testing.T) {
 			t.Errorf("%s went on beside another reading: status %d", at, w.Code)
 		}
 	}
-	for _, at := range []string{"search?owner=ada", "search?owner=ada&label=city%3DRome", "owner?owner=ada", "change?do=bulk&verb=shift&owner=ada"} {
+	for _, at := range []string{"tasks?owner=ada", "tasks?owner=ada&label=city%3DRome", "owner?owner=ada", "change?do=bulk&verb=shift&owner=ada"} {
 		p.get(200, at)
 	}
 	<-walks
@@ -675,15 +675,15 @@ func TestPageSettings(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	for back, want := range map[string]string{
-		"search?owner=a%26b": "search?owner=a%26b", "health": "health", "": "ahead", "https://evil.example/": "ahead",
-		"//evil.example/search": "ahead", "javascript:alert(1)": "ahead", "../search": "ahead", "/search": "ahead",
-		"change?do=x": "ahead",
+		"tasks?owner=a%26b": "tasks?owner=a%26b", "system": "system", "": "now", "https://evil.example/": "now",
+		"//evil.example/search": "now", "javascript:alert(1)": "now", "../search": "now", "/search": "now",
+		"change?do=x": "now",
 	} {
 		w := p.do(request(http.MethodPost, "settings", url.Values{"lang": {"zh"}, "theme": {"dark"}, "back": {back}}))
 		if got := w.Header().Get("Location"); got != want || w.Code != http.StatusSeeOther {
 			t.Errorf("%q leads to %q with %d", back, got, w.Code)
 		}
-		r := request(http.MethodGet, "search", nil)
+		r := request(http.MethodGet, "tasks", nil)
 		for _, cookie := range w.Result().Cookies() {
 			if !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode {
 				t.Errorf("cookie %+v", cookie)
@@ -737,12 +737,12 @@ func TestPageBlocksAnOwner(t *testing.T) {
 		if len(audit.Lines) != 1 || audit.Lines[0].Actor != "ann@desk" || !strings.Contains(audit.Lines[0].Detail, "ada") {
 			t.Errorf("%s: the audit has %+v", event, audit.Lines)
 		}
-		if page := p.get(200, "audit?event="+event); !strings.Contains(page, "ada") {
+		if page := p.get(200, "changes?event="+event); !strings.Contains(page, "ada") {
 			t.Errorf("the page's audit: %s", page)
 		}
 	}
 	for _, event := range []string{protocol.EventBlocked, protocol.EventUnblocked} {
-		if !strings.Contains(p.get(200, "audit"), `<option value="`+event+`">`) {
+		if !strings.Contains(p.get(200, "changes"), `<option value="`+event+`">`) {
 			t.Errorf("the audit can't be asked for %s", event)
 		}
 	}

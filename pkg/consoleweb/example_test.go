@@ -36,7 +36,7 @@ func ExampleHandler() {
 	mux.Handle("/tasks/", http.StripPrefix("/tasks", pages))
 
 	for _, password := range []string{"correct-horse-battery", "guessed"} {
-		request := httptest.NewRequest(http.MethodGet, "/tasks/health", http.NoBody)
+		request := httptest.NewRequest(http.MethodGet, "/tasks/now", http.NoBody)
 		request.SetBasicAuth("grace", password)
 		answer := httptest.NewRecorder()
 		mux.ServeHTTP(answer, request)

@@ -34,7 +34,7 @@ func readGroup(ctx context.Context, v *visit) (any, error) {
 		out.Group = &g
 		for state, n := range []int{g.Open, g.Done, g.Cancelled, g.Dead} {
 			text := task.State(state).String()
-			out.Counts = append(out.Counts, groupCount{text, n, v.Link("search", "label", protocol.GroupLabel+"="+name, "state", text)})
+			out.Counts = append(out.Counts, groupCount{text, n, v.Link("tasks", "label", protocol.GroupLabel+"="+name, "state", text)})
 		}
 		return out, nil
 	}

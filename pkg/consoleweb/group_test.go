@@ -34,7 +34,7 @@ func TestPageOfAGroup(t *testing.T) {
 			t.Errorf("the list of %s members: %s", state, list)
 		}
 	}
-	theLink(t, p.get(200, theLink(t, p.get(200, "search"), "open", "1")), "name", "May")
+	theLink(t, p.get(200, theLink(t, p.get(200, "tasks"), "open", "1")), "name", "May")
 	_, err = p.p.Cancel(t.Context(), made[1].ID)
 	pipelinetest.Must(t, err)
 	p.get(200, theLink(t, p.get(200, group), "id", then.ID().String()))

@@ -67,6 +67,11 @@ func (s *site) handler() http.Handler {
 	for _, at := range places() {
 		mux.Handle("GET /"+at.name, s.visited(func(w http.ResponseWriter, v *visit) { s.show(w, v, at) }))
 	}
+	for old, name := range moved() {
+		mux.Handle("GET /"+old, s.visited(func(w http.ResponseWriter, v *visit) {
+			lead(w, strings.TrimSuffix(name+"?"+v.r.URL.RawQuery, "?"))
+		}))
+	}
 	mux.Handle("GET /jump", s.visited(s.jump))
 	mux.Handle("GET /change", s.visited(s.askChange))
 	mux.Handle("POST /change", s.visited(s.doChange))
@@ -88,7 +93,7 @@ type site struct {
 }
 
 // contentPolicy allows what the page needs, and no code or style inside of a page.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // secured sets what browsers must know before they read any answer.
@@ -122,7 +127,7 @@ func lead(w http.ResponseWriter, to string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-func (s *site) goHome(w http.ResponseWriter, _ *visit) { lead(w, "ahead") }
+func (s *site) goHome(w http.ResponseWriter, _ *visit) { lead(w, "now") }
 
 // visited finds out who asks, and lets in who may read.
 func (s *site) visited(h func(w http.ResponseWriter, v *visit)) http.Handler {

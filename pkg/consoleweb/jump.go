@@ -43,10 +43,10 @@ func (v *visit) goal(ctx context.Context, text string) (string, error) {
 		return owner, err
 	}
 	if slices.Contains(v.c.QueueNames(), text) {
-		return v.Link("search", "queue", text), nil
+		return v.Link("tasks", "queue", text), nil
 	}
 	if known, err := v.knowsKind(ctx, text); known || err != nil {
-		return v.Link("search", "kind", text), err
+		return v.Link("tasks", "kind", text), err
 	}
 	return owner, nil
 }

@@ -32,12 +32,28 @@ func TestBoxAtTheTop(t *testing.T) {
 	for text, want := range map[string]string{
 		made.ID.String(): "task?id=" + made.ID.String(), " " + ended.ID.String() + " ": "task?id=" + ended.ID.String(),
 		"order.charge2": "owner?owner=order.charge2", "eve": "owner?owner=eve", "mallory": "owner?owner=mallory", "tim": "owner?owner=tim",
-		"payments": "search?queue=payments", "order.charge": "search?kind=order.charge", "order.other": "search?kind=order.other",
+		"payments": "tasks?queue=payments", "order.charge": "tasks?kind=order.charge", "order.other": "tasks?kind=order.other",
 		"nobody": "owner?owner=nobody", "": "owner", absent: "owner?owner=" + absent,
 	} {
 		w := p.do(request(http.MethodGet, "jump?q="+url.QueryEscape(text), nil))
 		if got := w.Header().Get("Location"); got != want || w.Code != http.StatusSeeOther {
 			t.Errorf("%q leads to %q with %d, want %q", text, got, w.Code, want)
 		}
+	}
+}
+
+// The addresses of earlier views lead to where their figures are, with what they asked for.
+func TestPageOldAddresses(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for at, want := range map[string]string{
+		"ahead?span=6h&by=queue": "now?span=6h&by=queue", "lag?kind=order.charge": "now?kind=order.charge", "health": "system",
+		"search?owner=ada": "tasks?owner=ada", "operations": "changes", "audit?actor=ann": "changes?actor=ann",
+	} {
+		w := p.do(request(http.MethodGet, at, nil))
+		if got := w.Header().Get("Location"); got != want || w.Code != http.StatusSeeOther {
+			t.Errorf("%s leads to %q with %d, want %q", at, got, w.Code, want)
+		}
+		p.get(200, want)
 	}
 }

@@ -80,7 +80,7 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 	if err := v.r.ParseForm(); err != nil {
 		return question{}, fmt.Errorf("%w: %w", errMistake, err)
 	}
-	back := v.Link("search", formOf(v.r.Form).pairs()...)
+	back := v.Link("tasks", formOf(v.r.Form).pairs()...)
 	missing := input{"by", v.T("by"), "", v.T("hint.by")}
 	if verb == task.VerbRequeue {
 		missing = input{"to", v.T("toqueue"), "", v.T("hint.queue")}
@@ -102,7 +102,7 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 	}
 	matched := strconv.FormatInt(preview.Matched, 10)
 	q := question{
-		Title: v.T("ask.bulk.count", grouped(matched), cleaned(o.String())),
+		Title: v.T("ask.bulk.count", grouped(matched), v.Detail(o.String())),
 		Facts: []string{v.T("fact.bulk")}, Sample: preview.Sample, By: o.By, Back: back,
 		Hidden: map[string][]string{"matched": {matched}, formID: {task.NewID().String()}},
 		Inputs: []input{{"rate", v.T("bulkrate"), "", v.T("hint.bulkrate")}},
@@ -170,15 +170,6 @@ func begin(ctx context.Context, v *visit, o task.Operation) (answer, error) {
 	return answer{Back: v.Link("operation", "id", made.ID, "made", "1"), Leads: true}, nil
 }
 
-func readOperations(ctx context.Context, v *visit) (any, error) {
-	all, err := v.c.Operations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	const shown = 200
-	return all[:min(len(all), shown)], nil
-}
-
 // operationView is the data of the view.
 type operationView struct {
 	Operation console.OperationLife
@@ -219,7 +210,7 @@ func askOperation(key string, grave bool) func(ctx context.Context, v *visit) (q
 		}
 		return question{
 			Title: v.T(key), Grave: grave, Back: v.Link("operation", "id", id),
-			Facts: []string{cleaned(life.Text), v.T("fact.left", life.Left), v.T("fact.stays", life.Changed)},
+			Facts: []string{v.Detail(life.Text), v.T("fact.left", life.Left), v.T("fact.stays", life.Changed)},
 		}, nil
 	}
 }

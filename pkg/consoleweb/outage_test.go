@@ -31,12 +31,13 @@ const awayText = "The database does not answer."
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	p, server := openOwn(t)
-	p.figures("health")
+	p.figures("system")
+	p.figures("now")
 	for name, stop := range map[string]func() error{"hangs": server.Freeze, "is gone": server.Kill} {
 		pipelinetest.Must(t, stop())
 		var views sync.WaitGroup
 		for _, at := range []string{
-			"search?kind=order.charge", "search?owner=ada", "audit", "health", "owner?owner=ada", "task?id=01890a5d-ac96-774b-bcce-b302099a8057",
+			"tasks?kind=order.charge", "tasks?owner=ada", "changes", "system", "owner?owner=ada", "task?id=01890a5d-ac96-774b-bcce-b302099a8057",
 			"change?do=bulk.cancel&kind=order.charge",
 		} {
 			views.Go(func() {
@@ -52,6 +53,12 @@ func TestDatabaseAway(t *testing.T) {
 				}
 			})
 		}
+		views.Go(func() {
+			pipelinetest.Await(t, "the landing page to say so", func() bool {
+				page := p.do(request(http.MethodGet, "now?part=live", nil)).Body.String()
+				return strings.Contains(page, awayText) && !strings.Contains(page, "On time")
+			})
+		})
 		views.Wait()
 		if name == "hangs" {
 			pipelinetest.Must(t, server.Thaw())
@@ -59,7 +66,7 @@ func TestDatabaseAway(t *testing.T) {
 			pipelinetest.Must(t, server.Start())
 		}
 		pipelinetest.Await(t, "MySQL to be back", func() bool {
-			return p.do(request(http.MethodGet, "search?owner=ada", nil)).Code == http.StatusOK
+			return p.do(request(http.MethodGet, "tasks?owner=ada", nil)).Code == http.StatusOK
 		})
 	}
 }

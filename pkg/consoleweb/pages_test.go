@@ -224,7 +224,7 @@ func TestPageLinksAnswer(t *testing.T) {
 	t.Parallel()
 	p := filled(t)
 	const bound = 400
-	queue := []string{"ahead", "lag", "search", "owner?owner=ada", "dead", "operations", "health", "audit"}
+	queue := []string{"now", "tasks", "owner?owner=ada", "dead", "changes", "system"}
 	seen, views := map[string]bool{}, map[string]bool{}
 	for len(queue) > 0 && len(seen) < bound {
 		at := queue[0]
@@ -248,13 +248,13 @@ func TestPageLinksAnswer(t *testing.T) {
 		views[name] = true
 		checkInert(t, at, w.Body.String())
 		for _, to := range links(t, w.Body.String()) {
-			if !strings.HasPrefix(to, "search?") || len(queue) < 50 { // the heat map has hundreds
+			if !strings.HasPrefix(to, "tasks?") || len(queue) < 50 { // Now has many
 				queue = append(queue, to)
 			}
 		}
 	}
 	for _, name := range []string{
-		"task", "operation", "change", "ahead", "lag", "search", "owner", "dead", "operations", "health", "audit", "group",
+		"task", "operation", "change", "now", "tasks", "owner", "dead", "system", "changes", "group",
 	} {
 		if !views[name] {
 			t.Errorf("no link leads to %s: %v", name, views)
@@ -267,9 +267,9 @@ func TestPageHeaders(t *testing.T) {
 	t.Parallel()
 	p := openPages(t, consoleweb.Config{Tokens: []consoleweb.Token{{Name: "bot", Token: longToken, Grant: mayRead}}})
 	for at, want := range map[string]int{
-		"ahead": 200, "": 303, "nowhere": 404, "task?id=7": 404, "static/page.css": 200,
-		"static/..%2Fpage.go": 404, "static/none": 404, "search?after=x": 400, "change?do=task.cancel": 403,
-		"lag?kind=" + strings.Repeat("k", task.MaxKind+1): 400,
+		"now": 200, "": 303, "nowhere": 404, "task?id=7": 404, "static/page.css": 200,
+		"static/..%2Fpage.go": 404, "static/none": 404, "tasks?after=x": 400, "change?do=task.cancel": 403,
+		"now?kind=" + strings.Repeat("k", task.MaxKind+1): 400,
 	} {
 		for _, signedIn := range []bool{true, false} {
 			r := request(http.MethodGet, at, nil)
@@ -285,7 +285,7 @@ func TestPageHeaders(t *testing.T) {
 			}
 			for name, value := range map[string]string{
 				"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
-					"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+					"font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 				"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 			} {
 				if got := w.Header().Get(name); got != value {
@@ -301,13 +301,13 @@ func TestPageBelowAPrefix(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.h = http.StripPrefix("/ops/tasks", p.h)
-	for at, want := range map[string]string{"ops/tasks": "tasks/", "ops/tasks/": "ahead"} {
+	for at, want := range map[string]string{"ops/tasks": "tasks/", "ops/tasks/": "now"} {
 		w := p.do(request(http.MethodGet, at, nil))
 		if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || got != want {
 			t.Errorf("%s leads to %q with %d, want %q", at, got, w.Code, want)
 		}
 	}
-	for _, to := range links(t, p.get(200, "ops/tasks/health")) {
+	for _, to := range links(t, p.get(200, "ops/tasks/now")) {
 		p.get(200, "ops/tasks/"+to)
 	}
 }
@@ -318,7 +318,7 @@ func TestPageEscapes(t *testing.T) {
 	p := open(t)
 	hostile := []string{
 		`"><script>alert(1)</script>`, `javascript:alert(1)`, `' onmouseover='alert(1)`, "</title></svg><img src=x onerror=alert(1)>",
-		"\u202Etxt.exe", "a b&c=d#e%zz", "../../ahead?x",
+		"\u202Etxt.exe", "a b&c=d#e%zz", "../../now?x",
 	}
 	for i, text := range hostile {
 		made := p.schedule(charge.New(text, Charge{i}, task.In(time.Hour), task.Subject(text)))
@@ -327,9 +327,9 @@ func TestPageEscapes(t *testing.T) {
 		p.exec("UPDATE duetime_tasks SET payload = ?, last_error = ?, kind = ? WHERE id = ?",
 			string(payload), text+"</pre><script>alert(3)</script>{{.Data}}", text+"{{.Data}}", made.ID[:])
 		for _, at := range []string{
-			"search?owner=" + url.QueryEscape(text), "task?id=" + made.ID.String(), "owner?owner=" + url.QueryEscape(text),
-			"change?do=task.cancel&id=" + made.ID.String(), "search?after=" + url.QueryEscape(text),
-			"audit?actor=" + url.QueryEscape(text), "lag?kind=" + url.QueryEscape(text),
+			"tasks?owner=" + url.QueryEscape(text), "task?id=" + made.ID.String(), "owner?owner=" + url.QueryEscape(text),
+			"change?do=task.cancel&id=" + made.ID.String(), "tasks?after=" + url.QueryEscape(text),
+			"changes?actor=" + url.QueryEscape(text), "now?kind=" + url.QueryEscape(text),
 			"change?do=queue.pause&queue=" + url.QueryEscape(text),
 			"change?do=bulk&verb=cancel&owner=" + url.QueryEscape(text),
 		} {
@@ -340,7 +340,7 @@ func TestPageEscapes(t *testing.T) {
 			}
 		}
 		var found bool
-		for _, to := range links(t, p.get(200, "search?id="+made.ID.String())) {
+		for _, to := range links(t, p.get(200, "tasks?id="+made.ID.String())) {
 			if strings.HasPrefix(to, "owner?owner=") && to != "owner?owner=" {
 				u, err := url.Parse(to)
 				found = err == nil && u.Query().Get("owner") == text

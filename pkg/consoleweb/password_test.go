@@ -31,7 +31,7 @@ func guarded(t *testing.T) *access {
 
 // signInOf is a request of ann's from an address.
 func signInOf(ctx context.Context, address, password string) *http.Request {
-	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/ahead", nil)
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/now", nil)
 	r.RemoteAddr = address + ":4567"
 	r.SetBasicAuth("ann", password)
 	return r

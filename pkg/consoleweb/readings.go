@@ -77,8 +77,11 @@ func readFor[T any](ctx context.Context, v *visit, key string, read func(ctx con
 	if v.r.FormValue("part") == "live" {
 		patience = livePatience
 	}
-	return readShared(ctx, s.readings, patience, key, func(ctx context.Context) (T, error) {
-		value, err := read(ctx)
+	return readShared(ctx, s.readings, patience, key, func(ctx context.Context) (value T, err error) {
+		err = s.watch(ctx, func(ctx context.Context) error {
+			value, err = read(ctx)
+			return err
+		})
 		return value, s.blame(ctx, err)
 	})
 }

@@ -199,10 +199,10 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 	}
 	if out.Page.Next != "" {
 		next := append(form.pairs(), "cursor", out.Page.Next)
-		out.Next, out.GoesOn = v.Link("search", next...), v.Link("search", append(next, "part", "live", "none", "1")...)
+		out.Next, out.GoesOn = v.Link("tasks", next...), v.Link("tasks", append(next, "part", "live", "none", "1")...)
 	}
 	if form.Cursor != "" {
-		out.First = v.Link("search", form.pairs()...)
+		out.First = v.Link("tasks", form.pairs()...)
 	}
 	if !form.ByRun() {
 		out.Verbs = bulkChoices(v, form.State)

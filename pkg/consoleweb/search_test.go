@@ -28,7 +28,7 @@ func TestWindowIsOfTheDueTime(t *testing.T) {
 			form := url.Values{"state": {state.String()}}
 			form.Set("after", now.Add(window[0]).UTC().Format(time.RFC3339))
 			form.Set("before", now.Add(window[1]).UTC().Format(time.RFC3339))
-			shown := strings.Contains(p.get(200, "search?"+form.Encode()), made.ID.String())
+			shown := strings.Contains(p.get(200, "tasks?"+form.Encode()), made.ID.String())
 			form.Del("state") // as the page's form sends it
 			form.Set("do", "bulk")
 			form.Set("verb", verb)
@@ -36,7 +36,7 @@ func TestWindowIsOfTheDueTime(t *testing.T) {
 			form.Del("do")
 			form.Set("bounds", "run") // as a link from Ahead
 			form.Set("state", state.String())
-			page := p.get(200, "search?"+form.Encode())
+			page := p.get(200, "tasks?"+form.Encode())
 			if at := strings.Contains(page, made.ID.String()); at == want || strings.Contains(page, `class="filter bulk"`) {
 				t.Errorf("%s tasks, window %v of the next attempt: the list shows it: %v, want that, and no mass change", state, window, at)
 			}
@@ -56,7 +56,7 @@ func TestSearchExcludes(t *testing.T) {
 	other := p.schedule(task.NewKind[struct{}]("mail.send", task.Queue("payments")).New("ada", struct{}{}, task.In(time.Hour)))
 	for _, owner := range []string{"ada", ""} {
 		form := url.Values{"owner": {owner}, "excludekind": {"mail.send, mail.read"}, "excludelabel": {"event=feast,event=siege"}}
-		list := p.get(200, "search?"+form.Encode())
+		list := p.get(200, "tasks?"+form.Encode())
 		sent := hidden(t, list) // as the form of the mass change sends it
 		sent.Set("do", "bulk")
 		sent.Set("verb", "cancel")
@@ -72,5 +72,5 @@ func TestSearchExcludes(t *testing.T) {
 			t.Errorf("the preview says %s", preview)
 		}
 	}
-	p.get(400, "search?owner=ada&excludelabel=event")
+	p.get(400, "tasks?owner=ada&excludelabel=event")
 }

@@ -64,7 +64,7 @@ func readTask(ctx context.Context, v *visit) (any, error) {
 	if life.Ran != nil {
 		out.OwnMs = float64(life.Ran.HandlerMs)
 	}
-	if all := whyLate(ctx, v); !out.Ended && len(all.Answers) > 0 {
+	if all := whyLate(ctx, v).value; !out.Ended && len(all.Answers) > 0 {
 		if out.Why, err = all.Task(ctx, id); err != nil {
 			return nil, err
 		}

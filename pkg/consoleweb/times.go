@@ -72,8 +72,17 @@ func (v *visit) Ago(ms int64) string { return v.relative(time.Until(time.UnixMil
 // Span is a duration in milliseconds, as people say it.
 func (v *visit) Span(ms int64) string { return v.short(time.Duration(ms) * time.Millisecond) }
 
-// Seconds is a duration of some seconds, as people say it.
-func (v *visit) Seconds(s float64) string { return v.short(time.Duration(s * float64(time.Second))) }
+// Ms is a duration in milliseconds, as Span says it, but of less than ten units with a tenth: a lag of 0.4 ms is not 0 ms.
+func (v *visit) Ms(ms float64) string {
+	d := time.Duration(ms * float64(time.Millisecond))
+	switch size := d.Abs(); {
+	case size >= 10*time.Second, size >= 10*time.Millisecond && size < time.Second:
+		return v.short(d)
+	case size >= time.Second:
+		return fmt.Sprintf("%.1f %s", d.Seconds(), v.T("unit.s"))
+	}
+	return fmt.Sprintf("%.1f %s", ms, v.T("unit.ms"))
+}
 
 // unit is a length of time with a name.
 type unit struct {
@@ -112,6 +121,9 @@ func (v *visit) Spoken() (string, error) {
 // short is a duration in its largest unit, and the next one if there are few of the largest. The page's script does the same.
 func (v *visit) short(d time.Duration) string {
 	const parted = 10 // of a unit; below it, the next one is said too
+	if d < 0 {
+		return "-" + v.short(-d)
+	}
 	all := units()
 	for i, u := range all {
 		n := d / u.size
@@ -134,10 +146,22 @@ func (v *visit) Late(t console.Task) bool {
 	return t.State == task.Pending && time.UnixMilli(t.RunAtMs).Before(v.now.Add(-v.c.Grace()))
 }
 
-var utcText = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+var (
+	utcText  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	spanText = regexp.MustCompile(`(^|\bby )(-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:ms|µs|s))\b`)
+)
 
-// Detail is the detail of a line of the history, with its moments in the user's zone.
+// Detail is the detail of a line of the history, or what an operation does: with moments in the user's zone, and durations as on
+// the rest of the page.
 func (v *visit) Detail(text string) string {
+	text = spanText.ReplaceAllStringFunc(text, func(span string) string {
+		parts := spanText.FindStringSubmatch(span)
+		d, err := time.ParseDuration(parts[2])
+		if err != nil {
+			return span
+		}
+		return parts[1] + v.Ms(float64(d)/float64(time.Millisecond))
+	})
 	return cleaned(utcText.ReplaceAllStringFunc(text, func(moment string) string {
 		at, err := time.Parse(time.RFC3339Nano, moment)
 		if err != nil {
@@ -145,25 +169,6 @@ func (v *visit) Detail(text string) string {
 		}
 		return at.In(v.zone).Format(localForm)
 	}))
-}
-
-// Ms is a duration in milliseconds, exact enough for its size.
-func (v *visit) Ms(ms float64) string {
-	switch {
-	case ms >= 10_000 || ms <= -10_000:
-		return strconv.FormatFloat(ms/1000, 'f', 1, 64) + " s"
-	case ms >= 100 || ms <= -100:
-		return strconv.FormatFloat(ms, 'f', 0, 64) + " ms"
-	}
-	return strconv.FormatFloat(ms, 'f', 1, 64) + " ms"
-}
-
-// LagOf is the lag of tasks, as Ms says it; nothing if none has fired: 0.0 ms would look like a good figure.
-func (v *visit) LagOf(fired int64, ms float64) string {
-	if fired == 0 {
-		return "–"
-	}
-	return v.Ms(ms)
 }
 
 // N groups the digits of a number.

@@ -26,23 +26,29 @@ import (
 type place struct {
 	name string
 	key  string // of the keyboard, after g; empty: the view is not in the menu
+	menu string // the view of the menu to which this one belongs
 	read func(ctx context.Context, v *visit) (any, error)
 }
 
 // places lists the views, those of the menu in its order.
 func places() []place {
 	return []place{
-		{"ahead", "a", readAhead},
-		{"lag", "l", readLag},
-		{"search", "s", readSearch},
-		{"owner", "o", readOwner},
-		{"dead", "d", readDead},
-		{"operations", "m", readOperations},
-		{"health", "h", readHealth},
-		{"audit", "u", readAudit},
-		{"task", "", readTask},
-		{"operation", "", readOperation},
-		{"group", "", readGroup},
+		{"now", "n", "now", readNow},
+		{"tasks", "t", "tasks", readSearch},
+		{"dead", "d", "dead", readDead},
+		{"changes", "c", "changes", readChanges},
+		{"system", "s", "system", readSystem},
+		{"owner", "", "tasks", readOwner},
+		{"task", "", "tasks", readTask},
+		{"group", "", "tasks", readGroup},
+		{"operation", "", "changes", readOperation},
+	}
+}
+
+// moved are the addresses that views had before, which lead to where they are.
+func moved() map[string]string {
+	return map[string]string{
+		"ahead": "now", "lag": "now", "health": "system", "search": "tasks", "operations": "changes", "audit": "changes",
 	}
 }
 
@@ -156,8 +162,21 @@ func (v *visit) Menu() []menuItem {
 	return items
 }
 
+// InMenu is the view of the menu to which this page belongs.
+func (v view) InMenu() string {
+	for _, at := range places() {
+		if at.name == v.Name {
+			return at.menu
+		}
+	}
+	return ""
+}
+
 // menuItem is a view of the menu.
 type menuItem struct{ Name, Key string }
+
+// StateNames are the states of tasks in their order.
+func (v *visit) StateNames() []string { return stateNames() }
 
 // May reports whether the user has the verb.
 func (v *visit) May(verb string) bool { return v.who.grant.May(verb) }
@@ -188,25 +207,6 @@ func textOf(value any) string {
 		return value.String()
 	}
 	return ""
-}
-
-// Table is a list of tasks for the template of that name.
-func (v *visit) Table(tasks []console.Task) taskTable { return taskTable{v, tasks, 0} }
-
-// TableBy is a list of tasks that are to move by a span of time.
-func (v *visit) TableBy(tasks []console.Task, by time.Duration) taskTable {
-	return taskTable{v, tasks, by}
-}
-
-type taskTable struct {
-	*visit
-	Tasks []console.Task
-	By    time.Duration
-}
-
-// Moved is when a task is due after the move: not before now.
-func (t taskTable) Moved(one console.Task) int64 {
-	return max(one.DueAtMs+t.By.Milliseconds(), t.now.UnixMilli())
 }
 
 // LifeOf is a history for the template of that name.
@@ -274,7 +274,7 @@ func (s *site) serveStatic(w http.ResponseWriter, v *visit) {
 		s.refuse(w, v, errNoPage)
 		return
 	}
-	if v.r.FormValue("v") == staticVersion() {
+	if v.r.FormValue("v") == staticVersion() || path.Ext(name) == ".woff2" { // a font's name says its release
 		w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	}
 	http.ServeContent(w, v.r, name, time.Time{}, bytes.NewReader(content))
@@ -293,18 +293,18 @@ func (s *site) saveSettings(w http.ResponseWriter, v *visit) {
 	lead(w, backOf(v.r.FormValue("back")))
 }
 
-// backOf returns a relative address of a view, made of the view's own name; "ahead" for anything else, such as another site.
+// backOf returns a relative address of a view, made of the view's own name; "now" for anything else, such as another site.
 func backOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
-		return "ahead"
+		return "now"
 	}
 	for _, at := range places() {
 		if u.Path == at.name {
 			return strings.TrimSuffix(at.name+"?"+u.RawQuery, "?")
 		}
 	}
-	return "ahead"
+	return "now"
 }
 
 // statusOf returns the status that answers an error.

@@ -8,19 +8,36 @@ import (
 	"github.com/duetime/duetime/pkg/console"
 )
 
-// whyLate reads why tasks are late, for all viewers together; no answers before the first reading.
-func whyLate(ctx context.Context, v *visit) console.Explanation {
-	return readFor(ctx, v, "why", v.site.c.Why).value
+// whyLate reads why tasks are late, for all viewers together; no answers before the first reading, and after one that failed.
+func whyLate(ctx context.Context, v *visit) reading[console.Explanation] {
+	read := readFor(ctx, v, "why", v.site.c.Why)
+	if read.err != nil {
+		read.value = console.Explanation{}
+	}
+	return read
 }
 
 // saidAnswer is an answer in the user's language.
 type saidAnswer struct{ Sentence, Act, Runbook, Class string }
 
+// Lead is the first sentence.
+func (a saidAnswer) Lead() string { return strings.TrimSpace(strings.TrimSuffix(a.Sentence, a.More())) }
+
+// More is what follows the first sentence.
+func (a saidAnswer) More() string {
+	for _, end := range []string{". ", "。"} {
+		if _, after, ends := strings.Cut(a.Sentence, end); ends {
+			return after
+		}
+	}
+	return ""
+}
+
 // Answers are an explanation's answers in the user's language.
 func (v *visit) Answers(e console.Explanation) (all []saidAnswer) {
 	for _, a := range e.Answers {
 		said := saidAnswer{Runbook: a.Runbook, Class: "why"}
-		if !a.Well() {
+		if !a.Well() && !a.Over() {
 			said.Class = "why warn"
 		}
 		said.Sentence, said.Act = a.In(v.lang, v.piece)

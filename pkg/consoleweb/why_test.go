@@ -10,7 +10,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Health begins with why tasks are late, and the page of a task says what it waits for, in the user's language.
+// Now begins with why tasks are late, and the page of a task says what it waits for, in the user's language.
 func TestPagesSayWhy(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -22,8 +22,8 @@ func TestPagesSayWhy(t *testing.T) {
 		return p.do(r).Body.String()
 	}
 	for _, c := range []struct{ at, lang, says string }{
-		{"health", "en", "<p class=\"why warn\"><strong>No living worker runs queue payments. Late tasks: 1, the oldest by 2 h.</strong> Start a worker of the queue."},
-		{"health", "zh", "队列 payments 没有存活的工作进程。迟到任务 1 个，最早的已迟到2 小时。"},
+		{"now", "en", "<h2 class=\"why warn verdict\">No living worker runs queue payments.</h2>\n<p>Late tasks: 1, the oldest by 2 h. Start a worker of the queue."},
+		{"now", "zh", "队列 payments 没有存活的工作进程。</h2>\n<p>迟到任务 1 个，最早的已迟到2 小时。"},
 		{"task?id=" + later.ID.String(), "en", "It is not due yet: in "},
 		{"task?id=" + later.ID.String(), "zh", "尚未到期：还有"},
 		{"task?id=" + late.ID.String(), "en", "No living worker runs queue payments."},

@@ -152,6 +152,18 @@ func TestPageSpans(t *testing.T) {
 			t.Errorf("%v: got %q, want %q", d, got, want)
 		}
 	}
+	for ms, want := range map[float64]string{
+		0: "0.0 ms", 0.44: "0.4 ms", 14.4: "14 ms", 999.4: "999 ms", 1728: "1.7 s", 25_000: "25 s", 79_991: "1 min 19 s", -3: "-3.0 ms", -7.2e6: "-2 h",
+	} {
+		if got := v.Ms(ms); got != want {
+			t.Errorf("%v ms: got %q, want %q", ms, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"1m19.991s after it was due": "1 min 19 s after it was due", "shift by 2h0m0s, owner 10s": "shift by 2 h, owner 10s", "by -30m0s": "by -30 min",
+	} {
+		diff(t, text, want, v.Detail(text))
+	}
 	got := v.Detail("by 2h to 2026-03-28T12:26:44.925Z, operation\u202e 7")
 	if want := "by 2h to 2026-03-28 14:26:44, operation\ufffd 7"; got != want {
 		t.Errorf("detail: got %q, want %q", got, want)

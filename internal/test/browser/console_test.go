@@ -30,11 +30,10 @@ func TestConsole(t *testing.T) {
 		name string
 		run  func(w *world, p *tab)
 	}{
-		{"ahead/a cell opens its list", aheadOpensLists},
-		{"lag/histogram and lines", lagDraws},
-		{"search/by owner, kind, state and id", searchFinds},
-		{"search/pages", searchPages},
-		{"search/mass change with preview and progress", searchShiftsAll},
+		{"now/what was and what will be opens lists", nowOpensLists},
+		{"tasks/by owner, kind, state and id", searchFinds},
+		{"tasks/pages", searchPages},
+		{"tasks/mass change with preview and progress", searchShiftsAll},
 		{"operation/pause, resume, stop", operationIsSteered},
 		{"owner/drag a task", ownerDrags},
 		{"owner/drag and say no", ownerDragsBack},
@@ -46,10 +45,10 @@ func TestConsole(t *testing.T) {
 		{"task/cancel", taskCancels},
 		{"task/retry and discard", taskRetries},
 		{"dead/retry a group, discard a kind", deadGroups},
-		{"health/pause and resume a queue", healthPauses},
-		{"health/limit a queue", healthLimits},
-		{"health/resign a leader", healthResigns},
-		{"audit/who did what", auditTells},
+		{"system/pause and resume a queue", healthPauses},
+		{"system/limit a queue", healthLimits},
+		{"system/resign a leader", healthResigns},
+		{"changes/who did what", auditTells},
 		{"layout/languages, themes, keys", layoutChanges},
 		{"layout/hostile texts", hostileTextsStay},
 		{"layout/live figures", figuresLive},
@@ -60,36 +59,33 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-func aheadOpensLists(w *world, p *tab) {
-	p.show("ahead?span=6h")
-	p.there("svg.strip rect.bar")
-	p.says("main", "tasks")
-	p.follow(`td[class^="heat-"] a`, "search?")
+func nowOpensLists(w *world, p *tab) {
+	p.show("ahead?span=6h") // an address of before
+	p.await("location.href.includes('now?span=6h')")
+	p.there(".nowline .will a")
+	wantHas(w.t, "the verdict", p.text(".verdict"), "on time")
+	wantHas(w.t, "the components", p.text(".components"), "Kafka")
+	p.follow(".kinds td a[href*='bounds=run']", "tasks?")
 	p.says("main table", "ann")
-	p.show("ahead?span=6h")
+	p.show("now?span=6h")
 	p.follow(`a[href*="by=queue"]`, "by=queue")
-	wantHas(w.t, "the rows by queue", p.text("table.heat"), "default")
-}
-
-func lagDraws(w *world, p *tab) {
-	p.show("lag?span=15m")
-	p.there(".plot canvas")
-	p.there("table.bars tbody tr th")
-	want(w.t, "early tasks", p.text(".tiles div:nth-child(2) dd"), "0")
+	wantHas(w.t, "the rows by queue", p.text("table.kinds"), "default")
+	p.follow("table.kinds tbody th a", "queue=default")
+	want(w.t, "rows of one queue", p.count("table.kinds tbody tr"), 1)
 }
 
 func searchFinds(w *world, p *tab) {
 	made := w.schedule("sought", time.Hour)[0]
-	p.show("search")
+	p.show("tasks")
 	p.fill("form.filter [name=owner]", "sought")
 	p.leave(func() { p.press(enter) })
 	p.says("main table", made.ID.String())
-	p.show("search?" + url.Values{"kind": {"pet.meal_finished"}, "state": {"done"}}.Encode())
+	p.show("tasks?" + url.Values{"kind": {"pet.meal_finished"}, "state": {"done"}}.Encode())
 	p.says("main table", "early")
-	p.show("search?id=" + made.ID.String())
+	p.show("tasks?id=" + made.ID.String())
 	p.follow("a.id", "task?id=")
 	p.says("h1", "pet.meal_finished")
-	p.show("search?after=yesterday")
+	p.show("tasks?after=yesterday")
 	p.forgive("400")
 	wantHas(w.t, "a time that is none", p.text(".mistake"), "no time")
 }
@@ -100,7 +96,7 @@ func searchPages(w *world, p *tab) {
 		many[i] = 3*time.Hour + time.Duration(i)*time.Second
 	}
 	w.schedule("many", many...)
-	p.show("search?owner=many")
+	p.show("tasks?owner=many")
 	want(w.t, "tasks of the first page", p.count("main tbody tr"), 100)
 	p.follow("a[rel=next]", "cursor=")
 	want(w.t, "tasks of the second page", p.count("main tbody tr"), 30)
@@ -108,7 +104,7 @@ func searchPages(w *world, p *tab) {
 
 func searchShiftsAll(w *world, p *tab) {
 	made := w.schedule("shop", time.Hour, 2*time.Hour, 3*time.Hour)
-	p.show("search?owner=shop&state=pending")
+	p.show("tasks?owner=shop&state=pending")
 	p.click("form.bulk button")
 	p.there("#dialog[open] input[name=by]")
 	p.fill("#dialog-body input[name=by]", "2h")
@@ -140,7 +136,7 @@ func operationIsSteered(w *world, p *tab) {
 	p.change(`a[href*="operation.resume"]`)
 	p.change(`a[href*="operation.stop"]`)
 	p.await("document.querySelector('.state.cancelled')")
-	p.show("operations")
+	p.show("changes")
 	wantHas(w.t, "the list of operations", p.text("main table"), "steered")
 }
 
@@ -317,7 +313,7 @@ func deadGroups(w *world, p *tab) {
 }
 
 func healthPauses(w *world, p *tab) {
-	p.show("health")
+	p.show("system")
 	p.there(`a[href*="queue.pause"]`)
 	p.change(`a[href*="queue.pause"]`)
 	want(w.t, "paused queues", w.pauses(), 1)
@@ -327,12 +323,12 @@ func healthPauses(w *world, p *tab) {
 }
 
 func healthLimits(w *world, p *tab) {
-	p.show("health")
+	p.show("system")
 	p.click(`a[href*="queue.limit"]`)
 	p.fill("#dialog-body [name=rate]", "500/s")
 	p.fill("#dialog-body [name=concurrency]", "40")
 	p.confirm()
-	p.show("health")
+	p.show("system")
 	p.says("main", "500/s")
 	want(w.t, "limits in MySQL", w.number("SELECT COUNT(*) FROM duetime_limits WHERE queue = 'default' AND rate = '500/s' AND concurrency = 40"), 1)
 	p.click(`a[href*="queue.limit"]`)
@@ -343,7 +339,7 @@ func healthLimits(w *world, p *tab) {
 }
 
 func healthResigns(w *world, p *tab) {
-	p.show("health")
+	p.show("system")
 	p.there(`a[href*="leader.resign"]`)
 	before := p.text("main")
 	said := p.change(`a[href*="leader.resign"]`)
@@ -353,38 +349,38 @@ func healthResigns(w *world, p *tab) {
 }
 
 func auditTells(w *world, p *tab) {
-	p.show("audit")
+	p.show("changes")
 	p.there("table.life tbody tr td time")
 	actor := strings.TrimSpace(p.text("table.life tbody tr td:nth-child(2)"))
 	wantHas(w.t, "who did the last act", actor, "@")
-	p.show("audit?event=" + protocol.EventCancelled)
+	p.show("changes?event=" + protocol.EventCancelled)
 	p.says("table.life", actor)
 }
 
 func layoutChanges(w *world, p *tab) {
-	p.show("ahead")
+	p.show("now")
 	p.leave(func() {
 		p.press("g")
-		p.press("h")
+		p.press("s")
 	})
-	want(w.t, "the view", eval[string](p, "document.body.dataset.view"), "health")
-	p.show("search")
+	want(w.t, "the view", eval[string](p, "document.body.dataset.view"), "system")
+	p.show("tasks")
 	p.press("/")
 	want(w.t, "what has the focus", eval[string](p, "document.activeElement.id"), "jump")
 	p.do(chromedp.SendKeys(chromedp.CSS("#jump"), "early"))
 	p.leave(func() { p.press(enter) })
 	p.says("h1", "early")
-	p.show("health")
+	p.show("system")
 	p.press("?")
 	p.there("#keys[open]")
 	p.press(escape)
-	p.follow("footer button[value=zh]", "health")
-	p.says("nav", "健康")
-	p.follow("footer button[value=dark]", "health")
+	p.follow("footer button[value=zh]", "system")
+	p.says("nav", "系统")
+	p.follow("footer button[value=dark]", "system")
 	want(w.t, "theme", eval[string](p, "document.documentElement.dataset.theme"), "dark")
-	p.follow("footer button[value=en]", "health")
-	p.follow("footer button[value=auto]", "health")
-	p.says("nav", "Health")
+	p.follow("footer button[value=en]", "system")
+	p.follow("footer button[value=auto]", "system")
+	p.says("nav", "System")
 }
 
 func hostileTextsStay(w *world, p *tab) {
@@ -392,8 +388,8 @@ func hostileTextsStay(w *world, p *tab) {
 	w.dead(owner, `"><img src=x onerror="window.hostile=1"></pre><svg onload=window.hostile=1>`, 1)
 	made := w.dead(owner, "</textarea></title>\u202etxt\x1b[31m", 1)[0]
 	for _, at := range []string{
-		"dead", "search?state=dead", "task?id=" + made.ID.String(), "owner?" + url.Values{"owner": {owner}}.Encode(),
-		"search?" + url.Values{"kind": {`"><script>window.hostile=1</script>`}, "state": {"pending"}}.Encode(),
+		"dead", "tasks?state=dead", "task?id=" + made.ID.String(), "owner?" + url.Values{"owner": {owner}}.Encode(),
+		"tasks?" + url.Values{"kind": {`"><script>window.hostile=1</script>`}, "state": {"pending"}}.Encode(),
 		"change?" + url.Values{"do": {"dead.retry"}, "kind": {"pet.meal_finished"}, "error": {"<img src=x onerror=window.hostile=1>"}}.Encode(),
 	} {
 		p.show(at)
@@ -404,19 +400,20 @@ func hostileTextsStay(w *world, p *tab) {
 }
 
 func figuresLive(w *world, p *tab) {
-	p.show("ahead?span=1d")
-	p.there("svg.strip")
-	before := p.text("#live .sum strong")
+	p.show("now?span=1d")
+	p.there(".nowline")
+	const due = "#live .kinds td[data-label='Due ahead']"
+	before := p.text(due)
 	w.schedule("fresh", 5*time.Hour)
-	p.await("document.querySelector('#live .sum strong').innerText !== " + quoted(before))
+	p.await("document.querySelector(" + quoted(due) + ").innerText !== " + quoted(before))
 }
 
 func scriptsAreNotNeeded(w *world, p *tab) {
 	made := w.schedule("plain", time.Hour)[0]
 	p.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 	for at, part := range map[string]string{
-		"ahead": "svg.strip", "lag": "table.bars", "search?owner=plain": "main tbody a.id", "owner?owner=plain": "svg.line circle",
-		"task?id=" + made.ID.String(): "table.life", "dead": "h1", "operations": "main table", "health": "main table", "audit": "table.life",
+		"now": ".nowline .curve", "tasks?owner=plain": "main tbody a.id", "owner?owner=plain": "svg.line circle",
+		"task?id=" + made.ID.String(): "table.life", "dead": "h1", "system": "main table", "changes": "table.life",
 	} {
 		pipelinetest.Await(w.t, at+" to have figures", func() bool {
 			p.open(at)
@@ -445,7 +442,7 @@ func otherSitesAreRefused(w *world, p *tab) {
 	pipelinetest.Must(w.t, res.Body.Close())
 	want(w.t, "status", res.StatusCode, http.StatusForbidden)
 	want(w.t, "state", w.row(made.ID).State, task.Pending)
-	p.show("ahead")
+	p.show("now")
 	reached := eval[bool](p, "fetch('https://elsewhere.example/').then(() => true, () => false)")
 	want(w.t, "a request of another host came through", reached, false)
 	p.forgive("elsewhere.example")

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -82,7 +82,7 @@ func (p *pages) look() {
 // A view whose console is gone, or is answered for by a proxy, says so, and how old its figures are. The next answer ends that.
 func TestUnansweredFigures(t *testing.T) {
 	p := openPages(t, openBrowser(t))
-	p.show("health")
+	p.show("system")
 	want(t, "a warning beside new figures", p.count("#unanswered:not([hidden])"), 0)
 	p.fails.Store(http.StatusBadGateway)
 	p.look()
@@ -114,11 +114,11 @@ func TestSearchGoesOnByItself(t *testing.T) {
 	for range 15 { // 32,768 tasks: more than three pages read
 		p.exec(double)
 	}
-	p.open("search?kind=note.sought")
+	p.open("tasks?kind=note.sought")
 	p.says("main", "The search goes on.")
 	want(t, "what it says of tasks that it has not read", strings.Contains(p.text("main"), "No task matches"), false)
 	p.says("#found table", sought.ID.String())
-	p.open("search?kind=note.none")
+	p.open("tasks?kind=note.none")
 	p.says("#found", "No task matches.")
 }
 
@@ -130,33 +130,26 @@ func (p *pages) late(lag time.Duration, n int) {
 		due_at = finished_at - ?, run_at = due_at, created_at = due_at - 1000 WHERE owner = 'late' AND state = 0`, lag.Milliseconds())
 }
 
-// fillTexts records what is written on canvases, and where it begins.
-const fillTexts = `window.written = []; (fill => { CanvasRenderingContext2D.prototype.fillText = function (text, x) {
-	const width = this.measureText(text).width, part = {right: 1, end: 1, center: 0.5}[this.textAlign] || 0;
-	window.written.push({text: text, left: x + this.getTransform().e - part * width});
-	return fill.apply(this, arguments);
-}})(CanvasRenderingContext2D.prototype.fillText)`
-
-// The marks of a lag of minutes have their units, and stand wholly on the chart.
-func TestLagAxisIsWhole(t *testing.T) {
+// The marks of a lag of minutes have their units, and stand wholly beside the picture.
+func TestLagScaleIsWhole(t *testing.T) {
 	p := openPages(t, openBrowser(t))
 	p.late(150*time.Second, 3)
-	p.do(command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fillTexts}))
-	for _, at := range []string{"lag", "lag?span=15m"} {
-		p.show(at)
-		p.await(`window.written.some(w => w.text === "150 s")`)
-		for _, w := range eval[[]struct {
+	for _, width := range []int64{1280, 390} {
+		p.do(chromedp.EmulateViewport(width, 800))
+		p.show("now?span=15m")
+		for _, mark := range eval[[]struct {
 			Text string
 			Left float64
-		}](p.tab, "window.written") {
-			if w.Left < 0 || strings.HasSuffix(w.Text, "000 ms") {
-				t.Errorf("%s: %q begins at %.0f px", at, w.Text, w.Left)
+		}](p.tab, `[...document.querySelectorAll(".nowline .scale:first-child text")].map(e => ({text: e.textContent, left: e.getBoundingClientRect().left}))`) {
+			if mark.Left < 0 || !strings.Contains(mark.Text, " ") {
+				t.Errorf("at %d px: %q begins at %.0f px", width, mark.Text, mark.Left)
 			}
 		}
+		p.says(".nowline .scale", "10 min")
 	}
 }
 
-// New figures take away neither the focus, nor what is selected, nor how far a table is scrolled, nor the chart's zoom.
+// New figures take away neither the focus, nor what is selected, nor how far a table is scrolled.
 func TestNewFiguresLeaveTheReadersPlace(t *testing.T) {
 	p := openPages(t, openBrowser(t))
 	p.due("ann", 10*time.Minute, 20*time.Minute, 30*time.Minute)
@@ -168,7 +161,7 @@ func TestNewFiguresLeaveTheReadersPlace(t *testing.T) {
 		p.look()
 		p.await("!document.querySelector('#live > hr')")
 	}
-	p.show("health")
+	p.show("system")
 	const focused = "document.activeElement.getAttribute('href')"
 	link := eval[string](p.tab, "(a => (a.focus(), a.getAttribute('href')))(document.querySelectorAll('#live td a')[1])")
 	eval[int](p.tab, "document.querySelector('#live .wide').scrollLeft = 60")
@@ -182,24 +175,6 @@ func TestNewFiguresLeaveTheReadersPlace(t *testing.T) {
 	want(t, "what is selected", eval[string](p.tab, "getSelection().toString()"), selected)
 	eval[bool](p.tab, "getSelection().removeAllRanges(), true")
 	renewed()
-
-	p.do(command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fillTexts}))
-	p.show("lag")
-	p.there(".plot canvas")
-	marks := func() string {
-		return eval[string](p.tab, "(all => (window.written = [], all))(window.written.map(w => w.text).join())")
-	}
-	whole := marks()
-	eval[bool](p.tab, "document.querySelector('.u-over').scrollIntoView({block: 'center'}), true")
-	box := eval[map[string]float64](p.tab, "(r => ({x: r.x, y: r.y, w: r.width, h: r.height}))(document.querySelector('.u-over').getBoundingClientRect())")
-	drag(p.tab, box["x"]+box["w"]/4, box["y"]+box["h"]/2, box["w"]/4)
-	p.await("window.written.length > 0")
-	zoomed := marks()
-	renewed()
-	p.await("window.written.length > 0")
-	if got := marks(); got != zoomed || zoomed == whole {
-		t.Errorf("the chart's marks: %s; zoomed %s; with new figures %s", whole, zoomed, got)
-	}
 }
 
 // Task, Owner and Search don't stand still: times go on, and what happens elsewhere appears.
@@ -216,7 +191,7 @@ func TestViewsGoOn(t *testing.T) {
 	p.fill("form.inline [name=at]", "+3h")
 	p.look()
 	want(t, "what was typed", eval[string](p.tab, "document.querySelector('form.inline [name=at]').value"), "+3h")
-	p.show("search?kind=note.write")
+	p.show("tasks?kind=note.write")
 	goesOn("#found [data-read]")
 	p.show("owner?owner=ann&span=1h")
 	goesOn("#live td [data-at]")
@@ -237,30 +212,50 @@ func TestViewsGoOn(t *testing.T) {
 	pipelinetest.Must(t, err)
 	p.there(".state.cancelled")
 	want(t, "buttons of a task that has ended", p.count("article .button"), 0)
-	p.show("search?owner=ann")
+	p.show("tasks?owner=ann")
 	_, err = p.pipeline.Cancel(t.Context(), more.ID)
 	pipelinetest.Must(t, err)
 	p.await("document.querySelectorAll('#found .state.cancelled').length === 2")
 }
 
-// On a phone, and at twice the size on a desk, the whole chart of what is ahead can be seen.
-func TestAheadIsInSight(t *testing.T) {
+// On a phone, and at twice the size on a desk, the whole picture can be seen, and now stands in its middle.
+func TestNowIsInSight(t *testing.T) {
 	p := openPages(t, openBrowser(t))
 	p.due("ann", time.Minute, 10*time.Minute, 59*time.Minute)
-	p.exec("UPDATE duetime_tasks SET kind = 'a.kind.whose.name.is.as.long.as.a.name.of.a.kind.may.be.so.it.is'")
+	p.late(time.Second, 5)
+	p.exec("UPDATE duetime_tasks SET kind = 'a.kind.whose.name.is.as.long.as.a.name.of.a.kind.may.be.so.it.is' WHERE owner = 'ann'")
 	for _, width := range []int64{390, 640} {
 		p.do(chromedp.EmulateViewport(width, 800))
-		for _, span := range []string{"1h", "6h", "1d"} {
-			p.show("ahead?span=" + span)
-			for _, selector := range []string{"svg.strip", "#live tbody tr:last-child td:last-child"} {
+		for _, span := range []string{"15m", "1h", "6h", "1d"} {
+			p.show("now?span=" + span)
+			place := func(selector string) (left, right float64) {
 				at := eval[map[string]float64](p.tab, "(r => ({left: r.left, right: r.right}))(document.querySelector("+quoted(selector)+").getBoundingClientRect())")
-				if at["left"] < 0 || at["right"] > float64(width) {
-					t.Errorf("%s at %d px: %s reaches from %.0f to %.0f", span, width, selector, at["left"], at["right"])
+				return at["left"], at["right"]
+			}
+			for _, selector := range []string{".nowline", ".nowline .was", ".nowline .will", ".nowline .due"} {
+				if left, right := place(selector); left < 0 || right > float64(width) || right-left < 20 {
+					t.Errorf("%s at %d px: %s reaches from %.0f to %.0f", span, width, selector, left, right)
 				}
 			}
-			if wide := eval[float64](p.tab, "document.querySelector('svg.strip').getBoundingClientRect().width"); wide < 0.8*float64(width) {
-				t.Errorf("%s at %d px: the strip is %.0f px wide", span, width, wide)
+			line, _ := place(".nowline .at")
+			_, was := place(".nowline .was")
+			if line < was-1 || line > was+4 {
+				t.Errorf("%s at %d px: now is at %.0f, and what was ends at %.0f", span, width, line, was)
 			}
 		}
 	}
+}
+
+// The line of now walks on while the figures stand, but not for those who want no motion.
+func TestNowWalks(t *testing.T) {
+	p := openPages(t, openBrowser(t))
+	const place = "document.querySelector('.nowline .at').style.transform"
+	p.show("now?span=15m")
+	p.await(place)
+	before := eval[string](p.tab, place)
+	p.await(place + " && " + place + " !== " + quoted(before))
+	p.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}},
+	}))
+	p.await("!" + place)
 }

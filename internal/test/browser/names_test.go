@@ -24,7 +24,7 @@ func TestFormsByAnotherName(t *testing.T) {
 	}}})
 	pipelinetest.Must(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/ahead" || r.URL.Path == "/favicon.ico" { // where the form leads, and what is asked for there; the view would need a database
+		if r.URL.Path == "/now" || r.URL.Path == "/favicon.ico" { // where the form leads, and what is asked for there; the view would need a database
 			return
 		}
 		r.Header.Set("X-Forwarded-User", "ann")
@@ -39,5 +39,5 @@ func TestFormsByAnotherName(t *testing.T) {
 	p.forgive("404")
 	p.do(chromedp.Click(chromedp.CSS("footer button[value=zh]")))
 	p.await("location.pathname != '/nowhere'")
-	want(t, "where the form led", eval[string](p, "location.pathname"), "/ahead")
+	want(t, "where the form led", eval[string](p, "location.pathname"), "/now")
 }

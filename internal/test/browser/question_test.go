@@ -28,7 +28,7 @@ func TestQuestionsAreAnswered(t *testing.T) {
 	const answer = "#dialog-body .question .buttons button"
 	ask := func(verb string) {
 		t.Helper()
-		p.show("search?owner=ann&state=pending")
+		p.show("tasks?owner=ann&state=pending")
 		eval[string](p.tab, "document.querySelector('form.bulk [name=verb]').value = "+quoted(verb))
 		p.click("form.bulk button")
 		p.there("#dialog[open] .question")

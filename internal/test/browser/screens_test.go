@@ -39,26 +39,25 @@ func TestScreens(t *testing.T) {
 	p.do(chromedp.EmulateViewport(1280, 800))
 	life := w.moved("player-7")
 	for range 25 { // each look measures some minutes of the last hour
-		p.show("ahead")
+		p.show("now")
 	}
 	for name, at := range map[string]string{
-		"ahead": "ahead", "lag": "lag", "search": "search?kind=coupon.expire", "dead": "dead", "operations": "operations", "health": "health",
-		"audit": "audit", "owner": "owner?owner=player-7&span=6h", "task": "task?id=" + life.ID.String(),
+		"now": "now", "tasks": "tasks?kind=coupon.expire", "dead": "dead", "system": "system", "changes": "changes", "owner": "owner?owner=player-7&span=6h", "task": "task?id=" + life.ID.String(),
 		"preview": "change?" + url.Values{"do": {"bulk.shift"}, "queue": {"shop"}, "by": {"2h"}}.Encode(),
 	} {
 		p.look(dir, name, at)
 	}
 	p.do(theme("dark"))
-	p.look(dir, "ahead-dark", "ahead")
+	p.look(dir, "now-dark", "now")
 	p.look(dir, "owner-dark", "owner?owner=player-7&span=6h")
 	p.do(theme("light"), chromedp.EmulateViewport(390, 800))
-	p.look(dir, "ahead-phone", "ahead")
+	p.look(dir, "now-phone", "now")
 	p.look(dir, "task-phone", "task?id="+life.ID.String())
 	p.do(chromedp.EmulateViewport(1280, 800))
-	p.show("ahead")
-	p.follow("footer button[value=zh]", "ahead")
-	p.look(dir, "lag-zh", "lag")
-	p.look(dir, "health-zh", "health")
+	p.show("now")
+	p.follow("footer button[value=zh]", "now")
+	p.look(dir, "now-zh", "now")
+	p.look(dir, "system-zh", "system")
 	w.film(dir)
 }
 

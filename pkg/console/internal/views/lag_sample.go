@@ -31,10 +31,9 @@ type DoneTask struct {
 	Lag    time.Duration // from the due time, or from when it was made if that was later, to its effect
 	Early  bool          // the effect came before the due time
 
-	Kind    string
 	Timed   bool          // its row says how long its handler took
 	Handler time.Duration // the call of its handler
-	Group  string        // its kind or queue
+	Group   string        // its kind or queue
 }
 
 const (
@@ -178,7 +177,7 @@ func (v Views) readDone(ctx context.Context, c *changedSpans, q LagQuery) ([]Don
 		if r.State == task.Done && r.Ended > 0 && q.wants(r) {
 			ran, timed := protocol.UnpackRan(r.Ran)
 			done = append(done, DoneTask{
-				Kind: r.Kind, Timed: timed, Handler: ran.Handler,
+				Timed: timed, Handler: ran.Handler,
 				Step: c.steps[r.Span], Weight: c.changes(r.Span, q.Now) / float64(read[r.Span]),
 				Lag: time.Duration(r.Ended-max(r.Due, r.Made)) * time.Millisecond, Early: r.Ended < r.Due, Group: q.group(r),
 			})

@@ -31,10 +31,10 @@ func lagSample(t *testing.T, v Views) {
 	}
 	rows[1].Ran = protocol.Ran{Worker: 1, Taken: time.Minute, Handler: 12 * time.Millisecond}.Pack()
 	write(t, v, len(rows), func(i int) task.Task { return rows[i] })
-	first := DoneTask{Step: 0, Weight: 1, Lag: 5 * time.Millisecond, Kind: "a"}
-	early := DoneTask{Step: 0, Weight: 1, Lag: -time.Millisecond, Early: true, Kind: "b"}
-	late := DoneTask{Step: 1, Weight: 1, Lag: 2 * time.Second, Kind: "b", Timed: true, Handler: 12 * time.Millisecond}
-	made := DoneTask{Step: 1, Weight: 1, Lag: 100 * time.Millisecond, Kind: "b"}
+	first := DoneTask{Step: 0, Weight: 1, Lag: 5 * time.Millisecond}
+	early := DoneTask{Step: 0, Weight: 1, Lag: -time.Millisecond, Early: true}
+	late := DoneTask{Step: 1, Weight: 1, Lag: 2 * time.Second, Timed: true, Handler: 12 * time.Millisecond}
+	made := DoneTask{Step: 1, Weight: 1, Lag: 100 * time.Millisecond}
 	for name, c := range map[string]struct {
 		q    LagQuery
 		want []DoneTask

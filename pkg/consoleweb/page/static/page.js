@@ -68,8 +68,15 @@
       var free = selection.isCollapsed || !selection.containsNode(e, true); // else the selection would be lost
       if (free && e.textContent !== text) { e.textContent = text; }
     });
+    document.querySelectorAll("[data-walk]").forEach(walk);
     var figures = live && live.hasAttribute("hx-get") && live.querySelector("[data-read]");
     if (figures && now() - figures.dataset.at > oldAfter) { live.classList.add("old"); } // they wait for the reader
+  }
+  // The line of now walks on from where its figures put it.
+  var still = matchMedia("(prefers-reduced-motion: reduce)");
+  function walk(line) {
+    var part = Math.max(0, Math.min(1, (now() - line.dataset.walk) / line.dataset.length));
+    line.style.transform = still.matches ? "" : "translateX(" + part * 100 + "%)";
   }
   setInterval(tick, 1000);
 

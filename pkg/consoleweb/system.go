@@ -8,8 +8,8 @@ import (
 	"github.com/duetime/duetime/pkg/console"
 )
 
-// health is the data of the view.
-type health struct {
+// systemView is the data of the view: queues, processes, leaders and shards.
+type systemView struct {
 	frameRead
 	freshness // of the frame
 	Limits    []console.QueueLimit
@@ -20,10 +20,7 @@ type health struct {
 	Broken    int // shards without a complete memory
 	Rate      float64
 	Made      float64
-	Waiting   int64         // tasks that are due in queues that are not paused
-	WaitedMs  int64         // how long the oldest of them has waited
-	grace     time.Duration // after which one of them is late
-	Why       console.Explanation
+	grace     time.Duration // after which a task that is due is late
 }
 
 // frameRead is what all viewers share.
@@ -33,10 +30,10 @@ type frameRead struct {
 	Processes []console.Process
 }
 
-const maxShardRows = 64
+const maxShards = 1024 // that are drawn
 
-func readHealth(ctx context.Context, v *visit) (any, error) {
-	out := health{grace: v.c.Grace()}
+func readSystem(ctx context.Context, v *visit) (any, error) {
+	out := systemView{grace: v.c.Grace()}
 	var err error
 	if out.Limits, err = v.c.Queues(ctx); err != nil {
 		return nil, err
@@ -48,10 +45,9 @@ func readHealth(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	c := v.site.c
-	read := readFor(ctx, v, "health", func(ctx context.Context) (frameRead, error) { return readFrame(ctx, c) })
+	read := readFor(ctx, v, "system", func(ctx context.Context) (frameRead, error) { return readFrame(ctx, c) })
 	out.freshness = read.about()
 	out.frameRead = read.value
-	out.Why = whyLate(ctx, v)
 	out.sum()
 	return out, nil
 }
@@ -72,35 +68,45 @@ func readFrame(ctx context.Context, c *console.Console) (frameRead, error) {
 	return frameRead{frame, leads, processes}, err
 }
 
+// entries counts what stands in the index.
+func (f frameRead) entries() (n int64) {
+	for _, s := range f.Shards {
+		n += s.Due
+	}
+	return n
+}
+
+// degraded counts the workers that look in MySQL.
+func (f frameRead) degraded() (workers int) {
+	for _, q := range f.Queues {
+		workers += q.Degraded
+	}
+	return workers
+}
+
 // sum adds up the frame, and puts the pauses into it as they are now.
-func (h *health) sum() {
-	for _, s := range h.Shards {
-		h.Due += s.Due
-		if s.Marker != console.MarkerComplete {
-			h.Broken++
+func (s *systemView) sum() {
+	for _, shard := range s.Shards {
+		if shard.Marker != console.MarkerComplete {
+			s.Broken++
 		}
 	}
-	queues := slices.Clone(h.Queues)
-	for _, l := range h.Limits {
+	queues := slices.Clone(s.Queues)
+	for _, l := range s.Limits {
 		i := slices.IndexFunc(queues, func(q console.Queue) bool { return q.Queue == l.Queue })
 		if i < 0 {
 			i, queues = len(queues), append(queues, console.Queue{Queue: l.Queue})
 		}
 		queues[i].PausedMs = l.PausedMs
 	}
-	h.Queues = queues
-	for _, q := range h.Queues {
-		if q.PausedMs == nil && q.OldestMs != nil {
-			h.Waiting, h.WaitedMs = h.Waiting+q.Due, max(h.WaitedMs, h.NowMs-*q.OldestMs)
-		}
-	}
-	if seconds := float64(h.WindowMs) / 1000; seconds > 0 {
-		h.Rate, h.Made = float64(h.Fired)/seconds, float64(h.Scheduled)/seconds
+	s.Queues, s.Due = queues, s.entries()
+	if seconds := float64(s.WindowMs) / 1000; seconds > 0 {
+		s.Rate, s.Made = float64(s.Fired)/seconds, float64(s.Scheduled)/seconds
 	}
 }
 
 // ProcessClass is the style of a process's state.
-func (h health) ProcessClass(p console.Process) string {
+func (systemView) ProcessClass(p console.Process) string {
 	switch p.State {
 	case console.ProcessAlive:
 		return "done"
@@ -112,27 +118,27 @@ func (h health) ProcessClass(p console.Process) string {
 }
 
 // RanMs is how long a call had run when its process reported it.
-func (h health) RanMs(p console.Process, c console.HandlerCall) int64 {
+func (systemView) RanMs(p console.Process, c console.HandlerCall) int64 {
 	return max(0, p.SeenMs-c.SinceMs)
 }
 
-// ShardRows are the shards that are listed.
-func (h health) ShardRows() []console.Shard { return h.Shards[:min(len(h.Shards), maxShardRows)] }
+// Map is the shards that are drawn.
+func (s systemView) Map() []console.Shard { return s.Shards[:min(len(s.Shards), maxShards)] }
 
 // StateOf names what holds for a queue, the worst first: words of the pages and classes of their style.
-func (h health) StateOf(q console.Queue) (all []queueState) {
+func (s systemView) StateOf(q console.Queue) (all []queueState) {
 	add := func(holds bool, word, class string) {
 		if holds {
 			all = append(all, queueState{word, class})
 		}
 	}
-	late := q.OldestMs != nil && h.NowMs-*q.OldestMs > h.grace.Milliseconds()
+	late := q.OldestMs != nil && s.NowMs-*q.OldestMs > s.grace.Milliseconds()
 	add(q.PausedMs != nil, "paused", "paused")
 	add(late && q.PausedMs == nil, "late", "late")
 	add(q.Workers == 0 && q.Due > 0, "noworker", "dead")
 	add(q.Workers == 0 && q.Due == 0, "noworker", "paused")
 	add(q.Degraded > 0, "degraded", "degraded")
-	add(h.LimitOf(q.Queue).Limited, "limited", "limited")
+	add(s.LimitOf(q.Queue).Limited, "limited", "limited")
 	add(len(all) == 0, "runs", "done")
 	return all
 }
@@ -141,7 +147,7 @@ func (h health) StateOf(q console.Queue) (all []queueState) {
 type queueState struct{ Word, Class string }
 
 // LimitOf is what bounds a queue.
-func (h health) LimitOf(queue string) console.QueueLimit { return limitOf(h.Limits, queue) }
+func (s systemView) LimitOf(queue string) console.QueueLimit { return limitOf(s.Limits, queue) }
 
 func limitOf(all []console.QueueLimit, queue string) console.QueueLimit {
 	for _, l := range all {

@@ -1,0 +1,78 @@
+package consoleweb
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/duetime/duetime/pkg/console"
+)
+
+// component is a server or a group of processes, and how it is.
+type component struct {
+	Name, Text string
+	Class      string // late or dead; empty: all is well
+}
+
+// components tells what is known of each server and process of the deployment.
+func (n *nowView) components(v *visit) []component {
+	all := []component{{"MySQL", v.T("now.read", v.Span(n.TookMs)), ""}}
+	if !n.NoIndex {
+		redis, kafka := component{"Redis", v.T("now.entries", v.Short(n.entries())), ""}, component{"Kafka", v.T("now.nohintlate"), ""}
+		if n.IndexErr != nil {
+			redis.Text, redis.Class = v.T("now.away"), "late"
+		}
+		if degraded := n.degraded(); degraded > 0 {
+			kafka.Text, kafka.Class = v.T("now.hintslate", degraded), "late"
+		}
+		all = append(all, redis, kafka)
+		if len(n.Why.Answers) > 0 && !slices.Contains(n.Why.Unread, "ZooKeeper") {
+			all = append(all, component{"ZooKeeper", v.T("now.answers"), ""})
+		}
+		for _, l := range n.Leads {
+			all = append(all, n.leader(v, l))
+		}
+	}
+	for i, c := range all {
+		if n.away(c.Name) {
+			all[i] = component{c.Name, v.T("now.away"), "late"}
+		}
+	}
+	return append(all, n.workers(v))
+}
+
+// away reports whether a server was asked, and did not answer.
+func (n *nowView) away(server string) bool {
+	return slices.ContainsFunc(n.Why.Answers, func(a console.Answer) bool { return a.Evidence["server"] == server })
+}
+
+func (n *nowView) leader(v *visit, l console.Leader) component {
+	spare := -1
+	for _, p := range n.Processes {
+		if p.Role == l.Name && p.State != console.ProcessSilent {
+			spare++
+		}
+	}
+	switch {
+	case l.Host == "":
+		return component{l.Name, v.T("nobody"), "dead"}
+	case spare > 0:
+		return component{l.Name, v.T("now.leads", cleaned(l.Host)) + ", " + v.T("now.spare", spare), ""}
+	}
+	return component{l.Name, v.T("now.leads", cleaned(l.Host)), ""}
+}
+
+// workers tells how many there are, and which versions they run.
+func (n *nowView) workers(v *visit) component {
+	count, versions := 0, []string{}
+	for _, p := range n.Processes {
+		if len(p.Queues) > 0 && p.State != console.ProcessSilent {
+			count, versions = count+1, append(versions, cleaned(p.Version))
+		}
+	}
+	if count == 0 {
+		return component{v.T("workers"), v.T("none"), "late"}
+	}
+	slices.Sort(versions)
+	return component{v.T("workers"), fmt.Sprint(count, " · ", strings.Join(slices.Compact(versions), ", ")), ""}
+}

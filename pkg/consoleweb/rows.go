@@ -1,0 +1,85 @@
+package consoleweb
+
+import (
+	"time"
+
+	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// taskTable is a list of tasks, for the template of that name.
+type taskTable struct {
+	*visit
+
+	Tasks []console.Task
+	By    time.Duration // by which they are to move
+}
+
+// Table is a list of tasks for the template of that name.
+func (v *visit) Table(tasks []console.Task) taskTable { return taskTable{v, tasks, 0} }
+
+// TableBy is a list of tasks that are to move by a span of time.
+func (v *visit) TableBy(tasks []console.Task, by time.Duration) taskTable {
+	return taskTable{v, tasks, by}
+}
+
+// Moved is when a task is due after the move: not before now.
+func (t taskTable) Moved(one console.Task) int64 {
+	return max(one.DueAtMs+t.By.Milliseconds(), t.now.UnixMilli())
+}
+
+// taskRow is a task in a list.
+type taskRow struct {
+	console.Task
+
+	Due      clock
+	End      *clock
+	Lateness string // of a task that is done
+	Waits    bool   // though it is due
+}
+
+// clock is a time of the day. Its day stands before it where the reader does not know it.
+type clock struct {
+	moment
+
+	Day, Time string
+}
+
+// Rows are the lines of the list. A day is said once: where it is not that of the line above, and for the first one not today.
+func (t taskTable) Rows() []taskRow {
+	rows, day := make([]taskRow, len(t.Tasks)), t.now.Format(time.DateOnly)
+	for i, one := range t.Tasks {
+		r := taskRow{Task: one, Due: t.clock(one.DueAtMs, day), Waits: t.Late(one)}
+		day = time.UnixMilli(one.DueAtMs).In(t.zone).Format(time.DateOnly)
+		if one.FinishedAt != nil {
+			end := t.clock(*one.FinishedAt, day)
+			r.End = &end
+			if one.State == task.Done {
+				r.Lateness = t.T("lateby", t.Ms(float64(*one.FinishedAt-max(one.DueAtMs, one.CreatedAtMs))))
+			}
+		}
+		rows[i] = r
+	}
+	return rows
+}
+
+// clock is a moment beside others of a day.
+func (v *visit) clock(ms int64, day string) clock {
+	at := time.UnixMilli(ms).In(v.zone)
+	c := clock{moment: v.At(ms), Time: at.Format(time.TimeOnly)}
+	if its := at.Format(time.DateOnly); its != day {
+		c.Day = its
+	}
+	return c
+}
+
+// cutID is an id of which only the end is seen: the beginning is when the id was made, which many ids share. It is copied whole.
+type cutID struct{ Unseen, Seen string }
+
+// Cut parts an id.
+func (v *visit) Cut(id any) cutID {
+	const seen = 8
+	text := textOf(id)
+	at := max(0, len(text)-seen)
+	return cutID{text[:at], text[at:]}
+}
