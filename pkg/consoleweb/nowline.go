@@ -54,6 +54,7 @@ type lineMoment struct {
 	X    string // in percent
 	Text string
 	Left bool // the name stands to the left of it
+	Near bool // a phone has no room for the name beside now's
 }
 
 // linePeak is the fullest step ahead.
@@ -89,11 +90,14 @@ func (n *nowView) draw(v *visit) nowLine {
 		if x >= 98 {
 			break
 		}
-		const pill = 8 // percent beside now, where its own name stands
+		const pill = 8   // percent beside now, where its own name stands
+		const phone = 28 // where a side is narrow
+		tick := lineMoment{X: percent(x), Text: at.Format("15:04"), Near: math.Abs(x) < phone}
 		if x < -pill && x > -98 {
-			l.WasTicks = append(l.WasTicks, lineMoment{X: percent(100 + x), Text: at.Format("15:04")})
+			tick.X = percent(100 + x)
+			l.WasTicks = append(l.WasTicks, tick)
 		} else if x > pill {
-			l.WillTicks = append(l.WillTicks, lineMoment{X: percent(x), Text: at.Format("15:04")})
+			l.WillTicks = append(l.WillTicks, tick)
 		}
 	}
 	l.Deploys = n.deploys(v, l)
@@ -283,7 +287,7 @@ func (n *nowView) deploys(v *visit, l nowLine) (all []lineMoment) {
 	last := ""
 	for _, d := range n.Deploys {
 		if x := l.was(d.AtMs); d.Version != last && x > 0 {
-			all = append(all, lineMoment{percent(x / 10), v.T("now.deploy", cleaned(d.Version)), x > lineUnits/2})
+			all = append(all, lineMoment{X: percent(x / 10), Text: v.T("now.deploy", cleaned(d.Version)), Left: x > lineUnits/2})
 			last = d.Version
 		}
 	}
