@@ -3,6 +3,7 @@ package why
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -11,8 +12,11 @@ import (
 // Chinese is the language besides English.
 const Chinese = "zh"
 
-// text is what an answer says in one language. Names in braces stand for the evidence.
+// text is what an answer says in one language. Names in braces stand for the evidence; a plural after the name is what it counts.
 type text struct{ sentence, act string }
+
+// named is a place of a text for a piece of the evidence.
+var named = regexp.MustCompile(`\{(\w+)(?: ([a-z ]+)s)?\}`)
 
 // spoken fills the English sentence and act in.
 func (a Answer) spoken() Answer {
@@ -30,12 +34,20 @@ func (a Answer) In(lang string, show func(name string, value any) string) (sente
 	if !special {
 		t = texts[a.Rule]
 	}
-	var pairs []string
-	for name, value := range a.Evidence {
-		pairs = append(pairs, "{"+name+"}", show(name, value))
+	fill := func(part string) string {
+		place := named.FindStringSubmatch(part)
+		value, known := a.Evidence[place[1]]
+		switch {
+		case !known:
+			return part
+		case place[2] == "":
+			return show(place[1], value)
+		case fmt.Sprint(value) == "1":
+			return show(place[1], value) + " " + place[2]
+		}
+		return show(place[1], value) + " " + place[2] + "s"
 	}
-	fill := strings.NewReplacer(pairs...)
-	return fill.Replace(t.sentence), fill.Replace(t.act)
+	return named.ReplaceAllStringFunc(t.sentence, fill), named.ReplaceAllStringFunc(t.act, fill)
 }
 
 // shown writes a piece of the evidence in English.
@@ -100,12 +112,12 @@ func englishTexts() map[string]text {
 			"Look why {worker} ended or froze, and start it anew.",
 		},
 		"worker-silent": {
-			"{worker} has been silent for {silent_ms}, and ran {runs} tasks. Late tasks of queue {queue}: {tasks}, the oldest by {late_ms}. " +
+			"{worker} has been silent for {silent_ms}, and ran {runs tasks}. Late tasks of queue {queue}: {tasks}, the oldest by {late_ms}. " +
 				"Workers that live: {living}.",
 			"Kill {worker} if it is frozen or cut off: the others take over what it held.",
 		},
 		"worker-stuck": {
-			"{worker} has run kind {kind} for {run_ms}, and may for {limit_ms}. It holds {tasks} tasks.",
+			"{worker} has run kind {kind} for {run_ms}, and may for {limit_ms}. It holds {tasks tasks}.",
 			"Look what the handler waits for, and restart the worker: its tasks are rolled back and run anew. The first is {task}.",
 		},
 		"paused": {
@@ -164,7 +176,7 @@ func englishPipelineTexts() map[string]text {
 			"Start a daemon, or look why none is elected: duetime leader show",
 		},
 		"degraded": {
-			"{workers} workers of queue {queue} look in MySQL, because hints come late. Tasks run, some up to 2 s late.",
+			"{workers workers} of queue {queue} fell back to looking in MySQL, because hints come late. Tasks run, some up to 2 s late.",
 			"Look at the event leader, and at how fast Kafka and Redis answer.",
 		},
 		"unknown-kind": {
@@ -180,7 +192,7 @@ func englishPipelineTexts() map[string]text {
 			"Mend the handler, then: duetime dead retry --kind {kind}",
 		},
 		wasLate: {
-			"Nothing is late now. Of {fired} tasks that fired in {span_ms}, {were_late} were over a second late.",
+			"Nothing is late now. Of {fired tasks} that fired in {span_ms}, {were_late} came over a second late.",
 			"A late task says why: duetime why ID",
 		},
 		onTime:             {"On time: {fired} fired in {span_ms}, {within} % within a second.", ""},
@@ -195,7 +207,7 @@ func englishTaskTexts() map[string]text {
 		"task-done.late": {"It took effect {lag_ms} after it was due.", "What happened to its queue meanwhile stands in its life: duetime task get {task}"},
 		"task-cancelled": {"It was cancelled: it never runs.", ""},
 		"task-dead": {
-			"It is dead after {attempt} failed attempts: {error}",
+			"It is dead after {attempt failed attempts}: {error}",
 			"Mend what failed, then: duetime task retry {task}",
 		},
 		"task-held": {
