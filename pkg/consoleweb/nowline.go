@@ -1,10 +1,8 @@
 package consoleweb
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -256,27 +254,38 @@ func (n *nowView) drawDue(v *visit, l *nowLine) {
 
 // peak names the fullest step, if it stands out.
 func (n *nowView) peak(v *visit, l *nowLine) *linePeak {
-	if len(n.Ahead.Steps) == 0 {
-		return nil
-	}
-	top := slices.MaxFunc(n.Ahead.Steps, func(a, b console.AheadStep) int { return cmp.Compare(n.due(a), n.due(b)) })
-	tasks := n.due(top)
-	const standsOut = 3 // times the mean
-	if tasks == 0 || tasks*int64(len(n.Ahead.Steps)) < standsOut*n.Due {
-		return nil
-	}
-	p := &linePeak{lineMoment: lineMoment{Text: v.Clock(top.AtMs) + " · " + v.N(tasks)}, To: n.steps(v, top.AtMs, top.AtMs+n.Ahead.StepMs, n.Only)}
-	for name, of := range top.Groups {
-		if n.Only == "" && of*2 > tasks {
-			p.Text += " " + cleaned(name)
+	steps, nth := n.Ahead.Steps, 0
+	for i, s := range steps {
+		if n.due(s) > n.due(steps[nth]) {
+			nth = i
 		}
 	}
+	const standsOut = 3 // times the mean
+	if n.Due == 0 || n.due(steps[nth])*int64(len(steps)) < standsOut*n.Due {
+		return nil
+	}
+	top, tasks := steps[nth], n.due(steps[nth])
+	p := &linePeak{lineMoment: lineMoment{Text: v.N(tasks)}, To: n.steps(v, top.AtMs, top.AtMs+n.Ahead.StepMs, n.Only)}
+	for name, of := range top.Groups {
+		if n.Only == "" && of*2 > tasks {
+			p.Text = v.N(of) + " " + cleaned(name)
+		}
+	}
+	p.Text = v.Clock(top.AtMs) + " · " + p.Text
 	if work := n.work(v, tasks); work != "" {
 		p.Work = v.T("ahead.takes", work)
 	}
-	x := l.will(top.AtMs + n.Ahead.StepMs)
+	const label, beside = 36, 3 // how far down the name reaches, and how many steps as high as that it steps aside for
+	first, last := nth, nth
+	for last+1 < len(steps) && last < nth+beside && l.dueY(float64(n.due(steps[last+1]))) < label {
+		last++
+	}
+	for first > 0 && first > nth-beside && l.dueY(float64(n.due(steps[first-1]))) < label {
+		first--
+	}
+	x := l.will(steps[last].AtMs + n.Ahead.StepMs)
 	if p.Left = x > lineUnits/2; p.Left {
-		x = l.will(top.AtMs)
+		x = l.will(steps[first].AtMs)
 	}
 	p.X = percent(x / 10)
 	return p

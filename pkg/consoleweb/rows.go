@@ -35,6 +35,7 @@ type taskRow struct {
 	Due      clock
 	End      *clock
 	Lateness string // of a task that is done
+	Late     bool   // it was
 	Waits    bool   // though it is due
 }
 
@@ -55,7 +56,14 @@ func (t taskTable) Rows() []taskRow {
 			end := t.clock(*one.FinishedAt, day)
 			r.End = &end
 			if one.State == task.Done {
-				r.Lateness = t.T("lateby", t.Ms(float64(*one.FinishedAt-max(one.DueAtMs, one.CreatedAtMs))))
+				lag := *one.FinishedAt - max(one.DueAtMs, one.CreatedAtMs)
+				r.Late, r.Lateness = lag > lateMs, t.Ms(float64(lag))
+				switch {
+				case r.Late:
+					r.Lateness = t.T("lateby", r.Lateness)
+				case lag >= 0:
+					r.Lateness = "+" + r.Lateness
+				}
 			}
 		}
 		rows[i] = r

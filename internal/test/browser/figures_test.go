@@ -145,7 +145,7 @@ func TestLagScaleIsWhole(t *testing.T) {
 				t.Errorf("at %d px: %q begins at %.0f px", width, mark.Text, mark.Left)
 			}
 		}
-		p.says(".nowline .scale", "10 min")
+		p.says(".nowline", "10 min")
 	}
 }
 
@@ -192,6 +192,7 @@ func TestViewsGoOn(t *testing.T) {
 	p.look()
 	want(t, "what was typed", eval[string](p.tab, "document.querySelector('form.inline [name=at]').value"), "+3h")
 	p.show("tasks?kind=note.write")
+	want(t, "height of a row", eval[int](p.tab, "document.querySelector('.rows tbody tr').offsetHeight"), 28)
 	goesOn("#found [data-read]")
 	p.show("owner?owner=ann&span=1h")
 	goesOn("#live td [data-at]")
@@ -258,4 +259,7 @@ func TestNowWalks(t *testing.T) {
 		Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}},
 	}))
 	p.await("!" + place)
+	const marked = `(at => { const pill = at.firstElementChild.getBoundingClientRect(), line = at.getBoundingClientRect().left;
+		return pill.left < line && line < pill.right })(document.querySelector(".nowline .at"))`
+	want(t, "its time stands at the line that stands still", eval[bool](p.tab, marked), true)
 }
