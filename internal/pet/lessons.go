@@ -165,6 +165,8 @@ func (j *judge) verdict(ctx context.Context) (verdict, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if began := time.Now(); began.After(j.nextAudit) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeLimit) // it is for others too, if this caller leaves
+		defer cancel()
 		j.last, j.err = j.audit(ctx)
 		j.nextAudit = time.Now().Add(max(minAuditInterval, auditsApart*time.Since(began)))
 	}
@@ -190,9 +192,7 @@ func (j *judge) tasks(ctx context.Context, ids []task.ID) (found []task.Task, er
 }
 
 func (a *API) judged(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), timeLimit)
-	defer cancel()
-	v, err := a.judge.verdict(ctx)
+	v, err := a.judge.verdict(r.Context())
 	if err != nil {
 		a.fail(w, r, err)
 		return

@@ -163,6 +163,16 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A page that is left during an audit takes the verdict from nobody.
+func TestJudgeOfACallerWhoLeaves(t *testing.T) {
+	t.Parallel()
+	w := taught(t, pet.Lessons{})
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	w.serve(httptest.NewRequestWithContext(gone, http.MethodGet, "/v1/judge", http.NoBody))
+	want[verdict](w, w.do("GET", "/v1/judge", ""), http.StatusOK)
+}
+
 // Lessons are there only where they are offered, and not for pages of other sites.
 func TestLessons(t *testing.T) {
 	t.Parallel()
