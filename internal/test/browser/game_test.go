@@ -118,6 +118,8 @@ func gameLinks(w *world, p *tab) {
 	console.says("h1", "pet.meal_finished")
 	p.click("#lang")
 	p.says("#rules", "一顿饭")
+	p.click("#lang")
+	p.says("#rules", "A meal takes")
 }
 
 func gameNames(w *world, p *tab) {
