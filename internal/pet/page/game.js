@@ -89,6 +89,7 @@
       if (e.target.dataset.act) { play(pet.id, e.target.dataset.act); }
     });
     card.part("h2").textContent = pet.name;
+    card.part(".dial").setAttribute("aria-label", pet.name); // until it is drawn
     card.part(".owner").textContent = pet.owner;
     card.part(".owner").href = "?" + new URLSearchParams({ owner: pet.owner });
     translate(card.e);
