@@ -188,7 +188,7 @@ func englishPipelineTexts() map[string]text {
 			"Look at the workers' logs, and compare rows with the index: duetime verify",
 		},
 		"dying": {
-			"Tasks of kind {kind} die of one error since {first_ms} ago, the last {last_ms} ago: {error}. So far {tasks}.",
+			"{tasks tasks} of kind {kind} died of one error, the first {first_ms} ago, the last {last_ms} ago: {error}.",
 			"Mend the handler, then: duetime dead retry --kind {kind}",
 		},
 		wasLate: {

@@ -129,11 +129,16 @@ type Answer struct {
 	variant string // of its text
 }
 
-// Well reports whether nothing is wrong.
-func (a Answer) Well() bool { return a.Rule == onTime }
-
-// Over reports whether nothing is wrong any more.
-func (a Answer) Over() bool { return a.Rule == wasLate }
+// Fine reports whether nothing is wrong, or nothing any more; of a task, whether it waits or ended as it should.
+func (a Answer) Fine() bool {
+	switch a.Rule {
+	case onTime, wasLate, "task-cancelled", "task-put-off", "task-not-due":
+		return true
+	case "task-done", "task-runs", "task-due":
+		return a.variant == ""
+	}
+	return false
+}
 
 // Why returns the answers of all rules that hold, in the rules' order. There is always one.
 func Why(f Facts) []Answer {

@@ -133,7 +133,7 @@ var cases = []struct {
 	}, "Tasks of queue default are late, and nothing that was read says why: 146, most of kind pet.meal, the oldest by 1 min 19 s."},
 	{"dying", "a kind's tasks use up their attempts by one error", func(f *Facts) {
 		f.Dead = []Dead{{"pet.meal", "bank away", 1200, ago(20 * time.Minute), ago(time.Second)}, {"old", "old", 9, ago(9 * time.Hour), ago(8 * time.Hour)}}
-	}, "Tasks of kind pet.meal die of one error since 20 min ago, the last 1 s ago: bank away. So far 1,200."},
+	}, "1,200 tasks of kind pet.meal died of one error, the first 20 min ago, the last 1 s ago: bank away."},
 	{
 		"was-late", "a fault is over", func(f *Facts) { f.Fired.Late = 50 },
 		"Nothing is late now. Of 4,012 tasks that fired in 15 min, 50 came over a second late.",
@@ -227,7 +227,7 @@ func TestFaultsAnswerInTheRulesOrder(t *testing.T) {
 			if !slices.IsSortedFunc(got, func(a, b Answer) int { return order[a.Rule] - order[b.Rule] }) {
 				t.Errorf("%s, and %s: out of order: %v", a.fault, b.fault, got)
 			}
-			if slices.ContainsFunc(got, Answer.Well) {
+			if slices.ContainsFunc(got, Answer.Fine) {
 				t.Errorf("%s, and %s: on time: %v", a.fault, b.fault, got)
 			}
 		}
@@ -240,7 +240,7 @@ func TestWhatMakesNobodyLateIsNoAnswer(t *testing.T) {
 	f := wellWorld()
 	f.Processes[0].Silent, f.Queues[1].Paused, f.Queues[0].Limited = true, ago(time.Hour), true
 	f.Handlers = []Handler{{"pet.meal", time.Second, time.Millisecond}}
-	if got := Why(f); len(got) != 1 || !got[0].Well() {
+	if got := Why(f); len(got) != 1 || !got[0].Fine() {
 		t.Errorf("got %v", got)
 	}
 }
@@ -333,6 +333,9 @@ func TestWhyTask(t *testing.T) {
 		got := OfTask(f, one)
 		if got.Rule != c.rule || got.Sentence != c.says {
 			t.Errorf("%s: got %s\nwant %s: %s", c.what, got.clear(), c.rule, c.says)
+		}
+		if fine := []string{"done", "cancelled", "a worker runs it", "snoozed", "later", "now"}; got.Fine() != slices.Contains(fine, c.what) {
+			t.Errorf("%s: fine: %v", c.what, got.Fine())
 		}
 		wantWhole(t, got)
 	}
