@@ -111,6 +111,21 @@ func TestNowSaysWhatIsLate(t *testing.T) {
 	}
 }
 
+// The landing page has room for the first answers only, and says how many there are besides.
+func TestNowHasTheFirstAnswers(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	const dead = "UPDATE duetime_tasks SET state = 3, version = 2, last_error = ?, finished_at = ?, updated_at = finished_at WHERE id = ?"
+	for _, reason := range []string{"a", "b", "c", "d", "e", "f"} {
+		id := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour))).ID
+		p.exec(dead, "bank "+reason, time.Now().UnixMilli(), id[:])
+	}
+	page := p.figuresWith("now", "2 more: duetime why")
+	if n := strings.Count(page, "1 task of kind order.charge died of one error"); n != 4 {
+		t.Errorf("%d answers, want 4: %s", n, page)
+	}
+}
+
 func wantStates(t *testing.T, what string, want, got []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {

@@ -21,6 +21,8 @@ type nowView struct {
 	freshness
 	Spans      []string
 	Why        console.Explanation
+	Said       []saidAnswer // the first of its answers
+	Unsaid     int          // how many others there are
 	Components []component
 	Line       nowLine
 	Rows       []nowRow
@@ -66,6 +68,7 @@ type nowRow struct {
 
 const (
 	maxNowRows = 20
+	maxAnswers = 4
 	lateMs     = 1000 // a lag from which a task is late
 )
 
@@ -106,11 +109,16 @@ func readNow(ctx context.Context, v *visit) (any, error) {
 	for _, s := range nowSpans() {
 		out.Spans = append(out.Spans, s.Span)
 	}
+	ctx, cancel := context.WithTimeout(ctx, livePatience) // for both readings
+	defer cancel()
 	q, c := out.nowQuery, v.site.c
 	key := fmt.Sprintf("now %s %s %q", q.Span, q.By, q.Only)
 	read := readFor(ctx, v, key, func(ctx context.Context) (nowRead, error) { return q.read(ctx, c) })
 	why := whyLate(ctx, v)
 	out.nowRead, out.freshness, out.Why = read.value, read.about(), why.value
+	out.Said = v.Answers(out.Why)
+	out.Unsaid = max(0, len(out.Said)-maxAnswers)
+	out.Said = out.Said[:len(out.Said)-out.Unsaid]
 	out.Ready, out.Err = out.Ready && (len(why.value.Answers) > 0 || why.err != nil), cmp.Or(out.Err, why.err)
 	if out.Ready {
 		out.fill(v)

@@ -37,7 +37,7 @@ func (a saidAnswer) More() string {
 func (v *visit) Answers(e console.Explanation) (all []saidAnswer) {
 	for _, a := range e.Answers {
 		said := saidAnswer{Runbook: a.Runbook, Class: "why"}
-		if !a.Well() && !a.Over() {
+		if !a.Fine() {
 			said.Class = "why warn"
 		}
 		said.Sentence, said.Act = a.In(v.lang, v.piece)

@@ -213,6 +213,7 @@ func figureWords() map[string]words {
 		"now.peak":       {"Peak ahead", "高峰"},
 		"now.fired":      {"%s fired", "%s 个已执行"},
 		"now.none":       {"Nothing fired, and nothing is due.", "没有执行，也没有到期的任务。"},
+		"now.unsaid":     {"%d more: duetime why", "另有 %d 条：duetime why"},
 		"now.sample":     {"By a sample, where there are many tasks.", "任务多时按抽样估计。"},
 	}
 }

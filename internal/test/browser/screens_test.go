@@ -104,7 +104,7 @@ func (w *world) live() {
 		due         func() time.Duration
 	}{
 		{"pet.meal_finished", "default", 9000, evenly},
-		{"pet.meal_finished", "default", 3000, around(34 * time.Minute)},
+		{"event.start", "shop", 6000, func() time.Duration { return 25*time.Minute + time.Duration(rand.Float64()*float64(20*time.Second)) }},
 		{"coupon.expire", "shop", 5000, around(48 * time.Minute)},
 		{"order.unpaid", "shop", 900, func() time.Duration { return time.Duration(rand.Float64() * hour / 5) }},
 		{"push.event_ends", "push", 1800, around(20 * time.Minute)},
@@ -126,6 +126,10 @@ func (w *world) live() {
 	for reason, n := range map[string]int{"payment service answered 503 to order": 14, "no device token for player": 5, "connection reset by peer 10.0.3.7: try": 3} {
 		w.dead("player-9", reason, n)
 	}
+	w.exec("UPDATE duetime_tasks SET created_at = created_at - 7300000, finished_at = finished_at - 7200000, updated_at = updated_at - 7200000 WHERE state = 3")
+	w.exec(`INSERT INTO duetime_processes (id, role, host, version, started_at, seen_at, detail) SELECT id, 'worker', 'there', version, at - began, at - seen, '{"ended":true}'
+		FROM (SELECT 'u' AS id, '1.41.0' AS version, 9000000 AS began, 2300000 AS seen UNION ALL SELECT 'v', '1.42.0', 2280000, 60000) AS runs,
+		(SELECT UNIX_TIMESTAMP(NOW(3)) * 1000 AS at) AS moment`)
 	w.exec(`UPDATE duetime_tasks SET due_at = (SELECT at FROM (SELECT due_at - MOD(due_at, 60000) - 1500000 AS at FROM duetime_tasks WHERE state = 1 ORDER BY due_at DESC LIMIT 1) AS burst),
 		run_at = due_at, created_at = due_at - 14400000, finished_at = due_at + 2 + FLOOR(RAND() * 520), updated_at = finished_at WHERE state = 1 AND MOD(due_at, 5) < 3`)
 	w.recur("player-7", "breakfast")
