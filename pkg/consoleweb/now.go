@@ -239,7 +239,7 @@ func (v *visit) Short(n int64) string {
 	switch {
 	case n >= 10_000_000:
 		return strconv.FormatInt(n/1_000_000, 10) + "M"
-	case n >= 10_000:
+	case n >= 10_000, n >= 1000 && n%1000 == 0:
 		return strconv.FormatInt(n/1000, 10) + "k"
 	}
 	return v.N(n)

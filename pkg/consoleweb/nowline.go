@@ -89,7 +89,7 @@ func (n *nowView) draw(v *visit) nowLine {
 			break
 		}
 		const pill = 8   // percent beside now, where its own name stands
-		const phone = 28 // where a side is narrow
+		const phone = 32 // where a side is narrow
 		tick := lineMoment{X: percent(x), Text: at.Format("15:04"), Near: math.Abs(x) < phone}
 		if x < -pill && x > -98 {
 			tick.X = percent(100 + x)
