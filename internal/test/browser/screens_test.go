@@ -127,6 +127,7 @@ func (w *world) live() {
 		w.dead("player-9", reason, n)
 	}
 	w.exec("UPDATE duetime_tasks SET created_at = created_at - 7300000, finished_at = finished_at - 7200000, updated_at = updated_at - 7200000 WHERE state = 3")
+	w.exec("UPDATE duetime_processes SET version = '1.42.0'")
 	w.exec(`INSERT INTO duetime_processes (id, role, host, version, started_at, seen_at, detail) SELECT id, 'worker', 'there', version, at - began, at - seen, '{"ended":true}'
 		FROM (SELECT 'u' AS id, '1.41.0' AS version, 9000000 AS began, 2300000 AS seen UNION ALL SELECT 'v', '1.42.0', 2280000, 60000) AS runs,
 		(SELECT UNIX_TIMESTAMP(NOW(3)) * 1000 AS at) AS moment`)
@@ -154,7 +155,7 @@ func (w *world) moved(owner string) task.Task {
 func (w *world) film(dir string) {
 	w.t.Helper()
 	p := openTab(w.t, w.browser, w.game)
-	p.do(chromedp.EmulateViewport(920, 640), theme("light"))
+	p.do(chromedp.EmulateViewport(920, 860), theme("light"))
 	p.show("?owner=ann")
 	for _, name := range []string{"moo", "kit", "tom"} {
 		newPet(p, name, "ann")
