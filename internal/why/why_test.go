@@ -53,7 +53,8 @@ func (f *Facts) silence(n int) {
 	}
 }
 
-// cases has at least one fault for each rule, in the rules' order.
+// cases has at least one fault for each rule, in the rules' order. What the faults are in a real deployment, package e2e's
+// TestWhyOfRealFaults shows.
 var cases = []struct {
 	rule, fault string
 	make        func(f *Facts)
