@@ -22,7 +22,7 @@ func (s *Store) Oldest(ctx context.Context) (oldest map[string]time.Time, now ti
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	waiting, now, err := s.Waiting(ctx, 0)
+	waiting, _, now, err := s.Waiting(ctx, 0, oldestBehind)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -36,6 +36,9 @@ func (s *Store) Oldest(ctx context.Context) (oldest map[string]time.Time, now ti
 	}
 	return oldest, now, nil
 }
+
+// oldestBehind is how long Oldest looks behind crowds: it is asked at each scrape.
+const oldestBehind = 300 * time.Millisecond
 
 // Count returns the number of rows in a state. It reads an index entry for each row: seconds for tens of millions.
 func (s *Store) Count(ctx context.Context, state task.State) (int64, error) {

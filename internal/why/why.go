@@ -24,6 +24,7 @@ const (
 const (
 	PartQueues    = "pauses and limits"
 	PartWaiting   = "what is due"
+	PartBehind    = "what is due behind crowds of other queues and kinds"
 	PartProcesses = "processes"
 	PartLeaders   = "leaders"
 	PartRates     = "how fast tasks end and come"

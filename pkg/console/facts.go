@@ -16,6 +16,7 @@ import (
 const (
 	serverTimeout = 2 * time.Second // of a server's answer
 	partTimeout   = 5 * time.Second // of one part of what is read
+	behindTimeout = 2 * time.Second // of the search for late tasks behind more than can be counted
 	firedSpan     = 15 * time.Minute
 	comingStep    = time.Minute
 	comingSteps   = 60
@@ -112,19 +113,29 @@ func (f *facts) readParts(ctx context.Context, parts map[string]func(ctx context
 			ctx, cancel := context.WithTimeout(ctx, partTimeout)
 			defer cancel()
 			if err := read(ctx); err != nil {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				f.Unread = append(f.Unread, part)
+				f.lacks(part)
 			}
 		})
 	}
 	all.Wait()
 }
 
-func (f *facts) readWaiting(ctx context.Context) (err error) {
-	if f.waiting, _, err = f.c.store.Waiting(ctx, f.c.lateAfterGrace()); err == nil {
-		f.unhandled, err = f.c.store.Unhandled(ctx, maxUnhandled)
+// lacks records that a part was not read.
+func (f *facts) lacks(part string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Unread = append(f.Unread, part)
+}
+
+func (f *facts) readWaiting(ctx context.Context) error {
+	waiting, whole, _, err := f.c.store.Waiting(ctx, f.c.lateAfterGrace(), behindTimeout)
+	if err != nil {
+		return err
 	}
+	if f.waiting = waiting; !whole {
+		f.lacks(why.PartBehind)
+	}
+	f.unhandled, err = f.c.store.Unhandled(ctx, maxUnhandled)
 	return err
 }
 

@@ -146,6 +146,27 @@ func TestWhyReadsTheRows(t *testing.T) {
 	w.wantWhy(c, "dying", map[string]any{"kind": "meal", "error": "sick", "tasks": int64(2)})
 }
 
+// Many due tasks of a paused queue don't hide the late one of another queue.
+func TestWhyLooksBehindCrowds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	now := w.now().UnixMilli()
+	w.store.Exec("INSERT INTO duetime_tasks (id, kind, owner, queue, due_at, run_at, payload, created_at, updated_at) SELECT UNHEX(LPAD(HEX(seq), 32, '0')),"+
+		" 'mail', 'ann', 'mails', ? - seq, ? - seq, '7', 0, 0 FROM "+pipelinetest.Numbers(1, 30_000), now, now)
+	_, err := w.console().Pause(t.Context(), "mails")
+	pipelinetest.Must(t, err)
+	w.due(w.now(), lately)
+	var said Explanation
+	pipelinetest.Await(t, "the late task to be found", func() bool {
+		said, err = w.console().Why(t.Context())
+		pipelinetest.Must(t, err)
+		return len(said.Unread) == 0 && said.Answers[0].Tasks == 1
+	})
+	w.wantAnswer(said, "no-worker", map[string]any{"queue": "default", "kind": "meal"})
+	said.Answers = said.Answers[1:]
+	w.wantAnswer(said, "paused", map[string]any{"queue": "mails"})
+}
+
 // A handler is slow if it takes longer now than on the day before.
 func TestWhyOfASlowHandler(t *testing.T) {
 	t.Parallel()

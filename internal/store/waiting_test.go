@@ -1,0 +1,68 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+)
+
+// dueCrowd makes pending rows of a queue, due one after the other in the two hours before now. Their numbers make their ids.
+func dueCrowd(t testing.TB, s *store.Store, queue, kind string, first, last int, now time.Time) {
+	t.Helper()
+	id := "UNHEX(LPAD(HEX(seq), 32, '0'))"
+	if s.Dialect() == store.SQLite {
+		id = "CAST(PRINTF('%016d', seq) AS BLOB)"
+	}
+	from := now.Add(-2*time.Hour).UnixMilli() - int64(first)
+	must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, queue, due_at, run_at, payload, created_at, updated_at) SELECT "+id+
+		", ?, 'ann', ?, ? + seq, ? + seq, '7', 0, 0 FROM "+pipelinetest.Numbers(first, last), kind, queue, from, from))
+}
+
+// A crowd of due tasks, as of a paused queue, hides no late task of another queue or kind.
+func TestWaitingSeesBehindCrowds(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		dueCrowd(t, s, "mails", "a", 1, 30_000, now)
+		dueCrowd(t, s, "mails", "b", 30_001, 55_000, now)
+		late := newTasks(t, 2)
+		for i := range late {
+			late[i].RunAt, late[i].Queue, late[i].Kind = now.Add(-time.Minute), "default", []string{"meal", "walk"}[i]
+		}
+		late[1].Queue = "mails"
+		inserted(t, s, late...)
+		value[time.Time](t)(store.ReadFloor(t.Context(), s, 0)) // which these rows come to stand below
+		counted := func(behind time.Duration) (all []store.Waiting, whole bool) {
+			t.Helper()
+			all, whole, _, err := s.Waiting(t.Context(), 30*time.Second, behind)
+			must(t, err)
+			for i := range all {
+				if w := &all[i]; w.Due > 1 { // of crowds the numbers are lower bounds
+					if w.Due < 5000 || w.Late != w.Due {
+						t.Errorf("%+v, want at least 5000, all late", *w)
+					}
+					w.Due, w.Late = 0, 0
+				}
+			}
+			return all, whole
+		}
+		want := []store.Waiting{
+			{Queue: "default", Kind: "meal", Due: 1, Late: 1, Oldest: late[0].RunAt},
+			{Queue: "mails", Kind: "a", Oldest: now.Add(-2 * time.Hour)},
+			{Queue: "mails", Kind: "b", Oldest: now.Add(-2 * time.Hour)},
+			{Queue: "mails", Kind: "walk", Due: 1, Late: 1, Oldest: late[1].RunAt},
+		}
+		got, whole := counted(time.Minute)
+		if d := cmp.Diff(want, got); d != "" || !whole {
+			t.Errorf("whole: %v (-want +got):\n%s", whole, d)
+		}
+		got, whole = counted(0) // these late tasks became due last
+		if d := cmp.Diff(want, got); d != "" || whole {
+			t.Errorf("in no time: whole: %v (-want +got):\n%s", whole, d)
+		}
+	})
+}
