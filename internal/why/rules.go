@@ -25,6 +25,7 @@ const (
 	slower      = 3                     // times the handler's own time before: then it is slow
 	slowHandler = 20 * time.Millisecond // a faster one makes nobody late
 	callGrace   = time.Second           // after its limit a handler's context has ended, unless it ignores that
+	takenOver   = time.Minute           // after its last report others have taken over what a worker held
 	endsWithin  = 10 * time.Second      // workers that have ended no task for so long end none
 	deadLately  = time.Hour             // older deaths are known
 	goodPart    = 100                   // one late task of so many is worth a word
@@ -111,10 +112,12 @@ func (f Facts) noWorker() []Answer {
 // ends reports whether workers end tasks of the queue now.
 func (f Facts) ends(q Queue) bool { return !q.LastEnd.IsZero() && f.Now.Sub(q.LastEnd) < endsWithin }
 
+// workerSilent holds where tasks are late that the worker may hold, or has held: one that crashed and was replaced is silent too. Where a
+// queue has reached its limit, the others may not take over.
 func (f Facts) workerSilent() []Answer {
 	return f.eachLate(func(q Queue, w Waiting) (Answer, bool) {
 		living, silent := f.workers(q.Name)
-		if len(silent) == 0 || len(living) == 0 {
+		if len(silent) == 0 || len(living) == 0 || q.Limited || w.Oldest.After(silent[0].Seen.Add(takenOver)) {
 			return Answer{}, false
 		}
 		p := silent[0]

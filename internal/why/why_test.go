@@ -244,6 +244,13 @@ func TestWhatMakesNobodyLateIsNoAnswer(t *testing.T) {
 	if got := Why(f); len(got) != 1 || !got[0].Fine() {
 		t.Errorf("got %v", got)
 	}
+	f.late()
+	if f.Processes[0].Seen = ago(40 * time.Second); Why(f)[0].Rule != "limited" {
+		t.Errorf("with a silent worker, of tasks that wait for a limit: %v", Why(f))
+	}
+	if f.Queues[0].Limited, f.Processes[0].Seen = false, ago(3*time.Minute); Why(f)[0].Rule != "slow-handler" {
+		t.Errorf("of tasks that were due when others had taken over from a silent worker: %v", Why(f))
+	}
 }
 
 // Without a fact its rules do not hold: nothing is guessed.
