@@ -53,6 +53,9 @@ var healthy = map[string]string{
 	`process_resident_memory_bytes{instance="api-1"}`:                                  "900000000xCOUNT",
 	`go_gc_gomemlimit_bytes{instance="api-1"}`:                                         "9.2e18xCOUNT", // no limit
 	`up{instance="worker-1",job="duetime-worker"}`:                                     "1xCOUNT",
+	`duetime_processes{instance="daemon-1",process="worker",state="alive"}`:            "2x100 1x4 2xCOUNT", // one crashed, and was replaced
+	`duetime_processes{instance="daemon-1",process="worker",state="silent"}`:           "0x104 1xCOUNT",
+	`duetime_processes{instance="daemon-1",process="worker",state="stuck"}`:            "0xCOUNT",
 }
 
 const (
@@ -65,6 +68,9 @@ const (
 	putOff   = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="put_off"}`
 	resident = `process_resident_memory_bytes{instance="event-1"}`
 	pushed   = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="done"}`
+	alive    = `duetime_processes{instance="daemon-1",process="worker",state="alive"}`
+	silent   = `duetime_processes{instance="daemon-1",process="worker",state="silent"}`
+	stuck    = `duetime_processes{instance="daemon-1",process="worker",state="stuck"}`
 )
 
 // TestAlerts has each alert fire on what it is for, and no other; and none while all is well.
@@ -120,6 +126,11 @@ func TestAlerts(t *testing.T) {
 		{"a third of the workers is away", map[string]string{
 			`duetime_worker_degraded{instance="worker-2",queue="default"}`: "0xCOUNT", `duetime_worker_degraded{instance="worker-3",queue="default"}`: "0x150",
 		}, 0, nil},
+		{"a worker crashed, and none took its place", map[string]string{alive: "2x220 1xCOUNT"}, 0, []string{"DuetimeProcessSilent"}},
+		{"a worker has been silent for a minute", map[string]string{alive: "2x235 1xCOUNT"}, 0, nil},
+		{"a worker was stopped", map[string]string{alive: "2x200 1xCOUNT", silent: "0xCOUNT"}, 0, nil},
+		{"a handler does not end", map[string]string{stuck: "0x220 1xCOUNT"}, 0, []string{"DuetimeProcessStuck"}},
+		{"a handler ended a minute after its time", map[string]string{stuck: "0x230 1x4 0xCOUNT"}, 0, nil},
 		{"a process is not scraped", map[string]string{`up{instance="worker-1",job="duetime-worker"}`: "1x210 0xCOUNT"}, 0, []string{"DuetimeNotScraped"}},
 		{"another program is not scraped", map[string]string{`up{instance="shop",job="shop"}`: "0xCOUNT"}, 0, nil},
 		{"a clock is two minutes behind", map[string]string{`duetime_clock_gap_seconds{instance="worker-1"}`: "120xCOUNT"}, 0, []string{"DuetimeClockGap"}},

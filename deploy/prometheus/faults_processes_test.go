@@ -34,6 +34,28 @@ func faultsOfProcesses(t *testing.T, s *scene, redisClient *redis.Client) {
 		s.apps["worker 2"] = s.Ready(s.whole, "worker")
 		s.await("DuetimeWorkersAway", false, nil)
 	})
+	t.Run("DuetimeProcessSilent", func(t *testing.T) {
+		s.t = t
+		pipelinetest.Must(t, s.apps["worker 2"].Kill())
+		delete(s.apps, "worker 2")
+		s.await("DuetimeProcessSilent", true, nil)
+		s.apps["worker 2"] = s.Ready(s.whole, "worker")
+		s.await("DuetimeProcessSilent", false, nil)
+	})
+	t.Run("DuetimeProcessStuck", func(t *testing.T) {
+		s.t = t
+		// No handler of ours outlasts its context: the row is as a worker writes it whose handler does.
+		report := func() {
+			_, err := s.db.ExecContext(t.Context(), `REPLACE INTO duetime_processes (id, role, host, version, started_at, seen_at, detail)
+				SELECT 'stuck', 'worker', 'elsewhere', '1', now, now, '{"pid": 1, "calls": [{"kind": "shop.order", "tasks": 1, "since_ms": 1, "limit_ms": 1000}]}'
+				FROM (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 AS now) t`)
+			pipelinetest.Must(t, err)
+		}
+		s.await("DuetimeProcessStuck", true, report)
+		_, err := s.db.ExecContext(t.Context(), "DELETE FROM duetime_processes WHERE id = 'stuck'")
+		pipelinetest.Must(t, err)
+		s.await("DuetimeProcessStuck", false, nil)
+	})
 	t.Run("DuetimeMemoryHigh", func(t *testing.T) {
 		s.t = t
 		s.apps["small worker"] = s.Ready(s.whole, "worker", "GOMEMLIMIT=20MiB")

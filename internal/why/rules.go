@@ -37,7 +37,7 @@ func rules() []rule {
 		{mysqlAway, "mysql-lost", Facts.mysqlAway},
 		{"no-worker", "processes-away", Facts.noWorker},
 		{"worker-silent", "processes-away", Facts.workerSilent},
-		{"worker-stuck", "lag", Facts.workerStuck},
+		{"worker-stuck", "processes-away", Facts.workerStuck},
 		{"paused", "lag", Facts.paused},
 		{"limited", "lag", Facts.limited},
 		{"slow-handler", "lag", Facts.slowHandler},
