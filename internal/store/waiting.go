@@ -50,11 +50,11 @@ func (s *Store) behindCrowds(ctx context.Context, limit time.Duration, due waiti
 	end := time.Now().Add(limit)
 	late, cancel := context.WithDeadline(ctx, end.Add(limit/4)) // SQLite gives up no statement by itself
 	defer cancel()
-	for rest := all; counted(rest) >= maxOldest; all = slices.Concat(due.without, rest) {
-		due.without = append(due.without, crowds(rest)...)
+	for found := all; counted(found) >= maxOldest; all = slices.Concat(due.without, found) {
+		due.without = append(due.without, crowds(found)...)
 		left := time.Until(end)
 		if left >= time.Millisecond { // a limit of 0 would be none
-			rest, err = s.waiting(late, due, left)
+			found, err = s.waiting(late, due, left)
 		}
 		if left < time.Millisecond || tooLong(err) || late.Err() != nil && ctx.Err() == nil {
 			return s.withNewest(ctx, due, all), false, nil
