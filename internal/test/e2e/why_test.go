@@ -48,7 +48,7 @@ func newWhyWorld(t *testing.T) *whyWorld {
 	w.delay.Store(int64(usualDelay))
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	pipelinetest.Must(t, err)
-	server := &http.Server{Handler: http.HandlerFunc(w.answer)} //nolint:gosec // our own workers ask
+	server := &http.Server{Handler: http.HandlerFunc(w.answer)}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	w.Deployment = pipelinetest.Deployment{
@@ -268,7 +268,7 @@ func TestWhyOfMixedFaults(t *testing.T) {
 	for round := range 20 {
 		var played []int
 		for len(played) < 1+round%3 {
-			i := rand.IntN(len(all)) //nolint:gosec // chance needs no secrecy
+			i := rand.IntN(len(all))
 			if !slices.Contains(played, i) && !w.clash(all, append(played, i)) {
 				played = append(played, i)
 			}
