@@ -105,7 +105,7 @@ func TestDrill(t *testing.T) {
 	t.Run("migrate once more", func(t *testing.T) { d.typed(t, "duetime migrate up") })
 	t.Run("console", func(t *testing.T) {
 		for login, want := range map[string]int{"": http.StatusUnauthorized, "ann:wrong": http.StatusUnauthorized, "ann:correct-horse": http.StatusOK} {
-			if got, _ := get(t, url+"health", login); got != want {
+			if got, _ := get(t, url+"system", login); got != want {
 				t.Errorf("signed in as %q: status %d, want %d", login, got, want)
 			}
 		}
