@@ -20,8 +20,9 @@ func openOwn(t *testing.T) (*pages, *pipelinetest.MySQLServer) {
 	p, err := embedded.OpenMySQL(t.Context(), server.NewSchema(t), embedded.Config{Queues: []string{"payments"}, Logger: log})
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
-	h, err := consoleweb.Handler(p.Console(), consoleweb.Config{Open: "ann@desk", Logger: log})
+	h, age, err := consoleweb.HandlerWithReadings(p.Console(), consoleweb.Config{Open: "ann@desk", Logger: log})
 	pipelinetest.Must(t, err)
+	t.Cleanup(func() { age(0, 0) }) // a reading that waited for a server in vain is followed by a pause nine times as long
 	return &pages{t, p, h}, server
 }
 
