@@ -242,6 +242,7 @@ func (w *whyWorld) faults() []fault {
 
 // Each fault of a real deployment gets its rule's answer first.
 func TestWhyOfRealFaults(t *testing.T) {
+	pipelinetest.Nightly(t) // it waits for silence, again and again
 	t.Parallel()
 	w := newWhyWorld(t)
 	w.well()
