@@ -111,6 +111,14 @@ func TestNowSaysWhatIsLate(t *testing.T) {
 	}
 }
 
+// The landing page names what could not be read, in the user's language: rules that need it say nothing.
+func TestNowSaysWhatIsNotRead(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.exec("RENAME TABLE duetime_limits TO elsewhere")
+	p.figuresWith("now", "Not read: pauses and limits.")
+}
+
 // The landing page has room for the first answers only, and says how many there are besides.
 func TestNowHasTheFirstAnswers(t *testing.T) {
 	t.Parallel()

@@ -46,6 +46,21 @@ func (v *visit) Answers(e console.Explanation) (all []saidAnswer) {
 	return all
 }
 
+// Unread names what an explanation lacks, in the user's language. ZooKeeper is not named: a service's own console never asks it.
+func (v *visit) Unread(e console.Explanation) string {
+	var parts []string
+	for _, part := range e.Unread {
+		switch part {
+		case "ZooKeeper":
+		case "Redis", "Kafka":
+			parts = append(parts, part)
+		default:
+			parts = append(parts, v.T("part."+part))
+		}
+	}
+	return strings.Join(parts, v.T("comma"))
+}
+
 // piece is a piece of the evidence, by its name.
 func (v *visit) piece(name string, value any) string {
 	switch value := value.(type) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/why"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -37,6 +38,16 @@ func TestPageWordsAreWhole(t *testing.T) {
 		if plural, one := strings.CutSuffix(key, ".one"); one {
 			wantWord(t, plural)
 		}
+	}
+}
+
+// Each part of an explanation that may be missing has a name.
+func TestPartsHaveNames(t *testing.T) {
+	t.Parallel()
+	for _, part := range []string{
+		why.PartQueues, why.PartWaiting, why.PartBehind, why.PartProcesses, why.PartLeaders, why.PartRates, why.PartHandlers, why.PartDead, why.PartFired,
+	} {
+		wantWord(t, "part."+part)
 	}
 }
 

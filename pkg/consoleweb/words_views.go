@@ -214,7 +214,19 @@ func figureWords() map[string]words {
 		"now.fired":      {"%s fired", "%s 个已执行"},
 		"now.none":       {"Nothing fired, and nothing is due.", "没有执行，也没有到期的任务。"},
 		"now.unsaid":     {"%d more: duetime why", "另有 %d 条：duetime why"},
-		"now.sample":     {"By a sample, where there are many tasks.", "任务多时按抽样估计。"},
+		"now.unread":     {"Not read: %s.", "未能读取：%s。"},
+		"comma":          {", ", "、"},
+
+		"part.pauses and limits": {"pauses and limits", "暂停与限流"},
+		"part.what is due":       {"what is due", "已到期的任务"},
+		"part.what is due behind crowds of other queues and kinds": {"what is due behind crowds of other queues and kinds", "被其他队列和类型的大量任务挡在后面的到期任务"},
+		"part.processes":                   {"processes", "进程"},
+		"part.leaders":                     {"leaders", "领导者"},
+		"part.how fast tasks end and come": {"how fast tasks end and come", "任务完成与新增的速度"},
+		"part.how long handlers take":      {"how long handlers take", "处理函数的耗时"},
+		"part.dead tasks":                  {"dead tasks", "死亡任务"},
+		"part.how late tasks were":         {"how late tasks were", "任务迟了多久"},
+		"now.sample":                       {"By a sample, where there are many tasks.", "任务多时按抽样估计。"},
 	}
 }
 
