@@ -95,7 +95,7 @@ var toolOnly = map[string]string{
 
 // helpers are the console's calls that no command makes: they serve other calls, or a page.
 var helpers = []any{
-	(*console.Console).As, (*console.Console).BlockedOwner, (*console.Console).CancelVersion, (*console.Console).CheckQueue,
+	(*console.Console).As, (*console.Console).WithKeys, (*console.Console).BlockedOwner, (*console.Console).CancelVersion, (*console.Console).CheckQueue,
 	(*console.Console).Clock, (*console.Console).DeadAlike, (*console.Console).Deploys, (*console.Console).Drift, (*console.Console).Grace,
 	(*console.Console).Labels, (*console.Console).ListBounded, (*console.Console).OnlyOperation, (*console.Console).QueueNames,
 	(*console.Console).RescheduleVersion, (*console.Console).ResignTerm, (*console.Console).Rows,
