@@ -68,11 +68,11 @@ func restingKey(t task.Task) string {
 }
 
 // Late returns by how much a first try that began now would miss the window that its kind has for catching up; false for a
-// task that would not. Whether it is the first try is told by the row: each failure charges an attempt, and each rest that a
-// handler asked for sets another time. What a worker without a handler did to the task does not count.
+// task that would not. Whether it is the first try is told by the row: each failure charges an attempt, and each call of its
+// handler that did not end it sets TriedAt. What a worker without a handler did to the task does not count.
 func Late(t task.Task, window time.Duration, now time.Time) (time.Duration, bool) {
 	late := now.Sub(t.DueAt)
-	return late, window > 0 && late > window && t.Attempt == 0 && (t.RunAt.Equal(t.DueAt) || unrun(t))
+	return late, window > 0 && late > window && t.Attempt == 0 && t.TriedAt.IsZero() && (t.RunAt.Equal(t.DueAt) || unrun(t))
 }
 
 // Skip is the transition of a task that is too late to be run at all.

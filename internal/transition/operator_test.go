@@ -91,6 +91,10 @@ func TestCatchUpWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	replaced, err := transition.Replace(failed, row, now.Add(time.Hour)) // by a key, with a bound: it keeps its due time
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name   string
 		row    task.Task
@@ -103,6 +107,7 @@ func TestCatchUpWindow(t *testing.T) {
 		{"without a window", row, 0, 10000 * time.Hour, false},
 		{"a retry", failed, window, time.Hour, false},
 		{"after a snooze", snoozed, window, time.Hour, false},
+		{"replaced after a failure", replaced, window, time.Hour, false},
 		{"moved", moved, window, time.Hour, false},
 	} {
 		late, skip := transition.Late(c.row, c.window, now.Add(c.late))

@@ -61,7 +61,7 @@ type Console struct {
 	index  Index // nil: none
 	client *schedule.Client
 	pace   *pace
-	codec  task.Codec // nil: encrypted payloads stay so
+	kind   task.KindInfo // has the codec of WithKeys
 }
 
 // Index is what a console needs of the index in Redis.
@@ -103,19 +103,15 @@ func (c *Console) As(actor string) *Console {
 
 // WithKeys returns a console that shows payloads in clear where these keys decrypt them. They stay encrypted in a console without it.
 func (c *Console) WithKeys(keys encrypt.KeyFunc) *Console {
-	var kind task.KindInfo
-	encrypt.Payloads(keys)(&kind)
 	other := *c
-	other.codec = kind.Codec
+	encrypt.Payloads(keys)(&other.kind)
 	return &other
 }
 
 // open returns the payload for people.
 func (c *Console) decrypt(kind, owner, payload string) (text string, asJSON json.RawMessage) {
-	if c.codec != nil {
-		if opened, err := c.codec.Decode(kind, owner, []byte(payload)); err == nil {
-			payload = string(opened)
-		}
+	if opened, err := c.kind.Payload(task.Task{Kind: kind, Owner: owner, Payload: []byte(payload)}); err == nil {
+		payload = string(opened)
 	}
 	if json.Valid([]byte(payload)) {
 		asJSON = json.RawMessage(payload)

@@ -148,10 +148,10 @@ func look(t testing.TB, db DB, owner string, kind task.KindInfo) listing {
 		t.Fatalf("duetimetest: %v", err)
 	}
 	for i, row := range l.rows {
-		if kind.Codec == nil || row.Kind != kind.Name {
+		if row.Kind != kind.Name {
 			continue
 		}
-		if l.rows[i].payload, err = kind.Codec.Decode(row.Kind, row.Owner, row.Payload); err != nil {
+		if l.rows[i].payload, err = kind.Payload(row.Task); err != nil {
 			t.Fatalf("duetimetest: payload of %s %s: %v", row.Kind, row.ID, err)
 		}
 	}

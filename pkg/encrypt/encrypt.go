@@ -83,15 +83,15 @@ func (c *codec) Encode(kind, owner string, payload []byte) ([]byte, error) {
 
 // Decode returns a payload that is not encrypted as it is.
 func (c *codec) Decode(kind, owner string, payload []byte) ([]byte, error) {
-	var is struct {
-		Key string `json:"encrypted"`
-	}
-	if json.Unmarshal(payload, &is) != nil || is.Key == "" {
-		return payload, nil //nolint:nilerr // of another form
-	}
+	var fields map[string]json.RawMessage
 	var e envelope
+	_ = json.Unmarshal(payload, &fields) // an error leaves none
+	delete(fields, "group")              // of a group's follower
+	if len(fields) != 2 || fields["encrypted"] == nil || fields["data"] == nil {
+		return payload, nil
+	}
 	if err := json.Unmarshal(payload, &e); err != nil || len(e.Data) < saltBytes {
-		return nil, fmt.Errorf("the payload, encrypted with key %q, is damaged", is.Key)
+		return nil, fmt.Errorf("the payload, encrypted with key %s, is damaged", fields["encrypted"])
 	}
 	key, err := c.key(e.Key)
 	if err != nil {

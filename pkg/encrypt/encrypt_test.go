@@ -81,18 +81,19 @@ func TestWhatIsDecrypted(t *testing.T) {
 		row   task.Task
 		wrong string // part of the error; empty: SPRING
 	}{
-		"its key":          {ring(k1), row, ""},
-		"after a rotation": {ring(k2, k1), row, ""},
-		"before the kind":  {ring(k2), of(func(r *task.Task) { r.Payload = []byte(`{"code": "SPRING"}`) }), ""},
-		"a key taken out":  {ring(k2), row, `key "k1", which encrypted the payload: revoked`},
-		"another secret":   {ring(encrypt.Key{ID: "k1", Secret: secret(9)}), row, `can't be decrypted with key "k1"`},
-		"another owner":    {ring(k1), of(func(r *task.Task) { r.Owner = "bob" }), `can't be decrypted with key "k1"`},
-		"another kind":     {ring(k1), of(func(r *task.Task) { r.Kind = "gift" }), `can't be decrypted with key "k1"`},
-		"a changed byte":   {ring(k1), of(func(r *task.Task) { r.Payload[60] ^= 1 }), `can't be decrypted with key "k1"`},
-		"no base64":        {ring(k1), of(func(r *task.Task) { r.Payload[60] = '*' }), `encrypted with key "k1", is damaged`},
-		"no data":          {ring(k1), of(func(r *task.Task) { r.Payload = []byte(`{"encrypted": "k1"}`) }), `encrypted with key "k1", is damaged`},
-		"a short secret":   {ring(encrypt.Key{ID: "k1", Secret: []byte("short")}), row, "must be 32 bytes, and has 5"},
-		"another key's id": {func(string) (encrypt.Key, error) { return k2, nil }, row, `asked for key "k1", the function of keys answered "k2"`},
+		"its key":            {ring(k1), row, ""},
+		"after a rotation":   {ring(k2, k1), row, ""},
+		"before the kind":    {ring(k2), of(func(r *task.Task) { r.Payload = []byte(`{"code": "SPRING"}`) }), ""},
+		"a key taken out":    {ring(k2), row, `key "k1", which encrypted the payload: revoked`},
+		"another secret":     {ring(encrypt.Key{ID: "k1", Secret: secret(9)}), row, `can't be decrypted with key "k1"`},
+		"another owner":      {ring(k1), of(func(r *task.Task) { r.Owner = "bob" }), `can't be decrypted with key "k1"`},
+		"another kind":       {ring(k1), of(func(r *task.Task) { r.Kind = "gift" }), `can't be decrypted with key "k1"`},
+		"a changed byte":     {ring(k1), of(func(r *task.Task) { r.Payload[60] ^= 1 }), `can't be decrypted with key "k1"`},
+		"a field of its own": {ring(k2), of(func(r *task.Task) { r.Payload = []byte(`{"encrypted": "k1", "code": "SPRING"}`) }), ""},
+		"no base64":          {ring(k1), of(func(r *task.Task) { r.Payload[60] = '*' }), `encrypted with key "k1", is damaged`},
+		"no data":            {ring(k1), of(func(r *task.Task) { r.Payload = []byte(`{"encrypted": "k1", "data": 7}`) }), `encrypted with key "k1", is damaged`},
+		"a short secret":     {ring(encrypt.Key{ID: "k1", Secret: []byte("short")}), row, "must be 32 bytes, and has 5"},
+		"another key's id":   {func(string) (encrypt.Key, error) { return k2, nil }, row, `asked for key "k1", the function of keys answered "k2"`},
 		"with a group's sum": {ring(k1), of(func(r *task.Task) {
 			r.Payload = []byte(strings.Replace(string(r.Payload), "{", `{"group":{"done":3},`, 1))
 		}), ""},
@@ -104,6 +105,19 @@ func TestWhatIsDecrypted(t *testing.T) {
 		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
 			t.Errorf("%s: %v, %v, want an error with %s", name, p, err, c.wrong)
 		}
+	}
+}
+
+// What does not fit the type is no part of the error.
+func TestErrorsTellNoPayload(t *testing.T) {
+	t.Parallel()
+	keys := ring(encrypt.Key{ID: "k1", Secret: secret(0)})
+	later := task.NewKind[struct {
+		Code time.Time `json:"code"`
+	}]("coupon.expire", encrypt.Payloads(keys))
+	_, err := later.Payload(rowOf(kindOf(keys).New("ada", voucher{"SPRING"}, task.In(0))))
+	if err == nil || strings.Contains(err.Error(), "SPRING") {
+		t.Errorf("got %v", err)
 	}
 }
 

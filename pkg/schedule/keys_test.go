@@ -89,6 +89,13 @@ func TestMaxWait(t *testing.T) {
 			t.Errorf("%s: due %v after its handler was called, want 1h", name, got.DueAt.Sub(got.TriedAt))
 		}
 	}
+	skips := task.NewKind[int](meal.Name(), task.CatchUpWindow(time.Second))
+	late := w.make(t, "eve", task.KeyMove("k"))
+	w.store.Exec("UPDATE duetime_tasks SET created_at = created_at - 9000000, due_at = due_at - 9000000 WHERE id = ?", late.ID[:])
+	got, err := w.Schedule(t.Context(), skips.New("eve", 1, task.In(time.Hour), task.KeyMove("k"), task.MaxWait(time.Minute)))
+	if pipelinetest.Must(t, err); !got.DueAt.Equal(got.UpdatedAt) {
+		t.Errorf("a change that the window would skip is due at %v, want now, %v", got.DueAt, got.UpdatedAt)
+	}
 	if got := w.make(t, "bob", task.KeyMove("k"), task.MaxWait(time.Second)); got.DueAt.Sub(got.CreatedAt) != time.Second {
 		t.Errorf("the first one is due in %v, want 1s", got.DueAt.Sub(got.CreatedAt))
 	}

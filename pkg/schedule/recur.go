@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -79,6 +80,9 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 	if err != nil {
 		return task.Recurrence{}, t.ledger.Fail(err)
 	}
+	if found && (stands.State == task.RecurrenceOver || !policy.End.IsZero()) && samePayload(spec, stands, wanted) {
+		wanted.Payload = stands.Payload // another key has encrypted it: the recurrence does not begin anew for that, which may be too late
+	}
 	if found && (transition.Supersedes(stands, wanted) || transition.SameDefinition(stands, wanted) && stands.State != task.RecurrenceStopped) {
 		if err := t.checkScope(stands); err != nil {
 			return task.Recurrence{}, err
@@ -93,6 +97,16 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 		return t.begin(ctx, next, tick, func(r task.Recurrence) error { return t.rows.InsertRecurrence(ctx, t.db, r) })
 	}
 	return t.redefine(ctx, stands, wanted)
+}
+
+// samePayload reports whether the kind's codec decodes the same of both.
+func samePayload(spec task.Spec, stands, wanted task.Recurrence) bool {
+	of := func(r task.Recurrence) ([]byte, error) {
+		return spec.Kind().Payload(task.Task{Kind: r.Kind, Owner: r.Owner, Payload: r.Payload})
+	}
+	before, err := of(stands)
+	after, err2 := of(wanted)
+	return err == nil && err2 == nil && bytes.Equal(before, after)
 }
 
 // begin makes the task of a recurrence's next tick, and writes the recurrence.

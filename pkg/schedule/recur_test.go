@@ -13,6 +13,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/pkg/encrypt"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -668,5 +669,33 @@ func TestScopedRecurLeavesOtherKinds(t *testing.T) {
 	pipelinetest.Must(t, err)
 	if r.Kind != "tea.time" || string(r.Payload) != "3" {
 		t.Errorf("the recurrence is %+v", r)
+	}
+}
+
+// A rotation of the keys begins no recurrence anew that is over.
+func TestRotationLeavesWhatIsOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	key := encrypt.Key{ID: "k1", Secret: make([]byte, 32)}
+	secret := task.NewKind[int](meal.Name(), encrypt.Payloads(func(id string) (encrypt.Key, error) {
+		if id == "k1" {
+			return encrypt.Key{ID: "k1", Secret: make([]byte, 32)}, nil
+		}
+		return key, nil
+	}))
+	define := func(payload int) task.Recurrence {
+		t.Helper()
+		r, err := w.Recur(t.Context(), "welcome", weekly, secret.Recurring("ann", payload), recur.Policy{Count: 1})
+		pipelinetest.Must(t, err)
+		return r
+	}
+	define(1)
+	w.store.Exec("UPDATE duetime_recurrences SET state = ?", task.RecurrenceOver)
+	key = encrypt.Key{ID: "k2", Secret: append(make([]byte, 31), 1)}
+	if r := define(1); r.State != task.RecurrenceOver {
+		t.Errorf("it is %v after a rotation, want over", r.State)
+	}
+	if r := define(2); r.State != task.RecurrenceActive {
+		t.Errorf("it is %v with another payload, want active", r.State)
 	}
 }

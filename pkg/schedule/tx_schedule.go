@@ -117,14 +117,14 @@ func resolve(specs []task.Spec, now time.Time) ([]task.Task, error) {
 }
 
 // within returns the due time, or an earlier one if task.MaxWait does not let the task wait for it. A task that should be running by
-// now keeps its due time.
+// now keeps its due time, unless its kind's CatchUpWindow would skip the change with it.
 func (t *Tx) within(spec task.Spec, due time.Time, row task.Task, now time.Time) time.Time {
 	since := rowform.Latest(row.CreatedAt, row.TriedAt)
 	if slices.Contains(t.own, row.ID) {
 		since = t.from(now) // its handler is being called
 	}
-	latest := spec.Within(due, since)
-	if latest.Before(due) && !latest.After(now) && row.DueAt.Before(now) {
+	latest, now := spec.Within(due, since), t.from(now)
+	if latest.Before(due) && !latest.After(now) && row.DueAt.Before(now) && spec.Kind().CatchUpWindow == 0 {
 		return row.DueAt
 	}
 	return latest

@@ -164,18 +164,22 @@ func (k Kind[P]) Payload(t Task) (P, error) {
 	if k.info.StrictPayload {
 		decode = decodeStrictly
 	}
-	text, err := k.info.decode(t)
+	text, err := k.info.Payload(t)
 	if err != nil {
 		return p, fmt.Errorf("decode payload of %s %s: %w", t.Kind, t.ID, err)
 	}
 	if err := decode(text, &p); err != nil {
+		if k.info.Codec != nil {
+			err = errUnfit // the error may have parts of a payload that nobody is to read
+		}
 		return p, fmt.Errorf("decode payload of %s %s, scheduled by another version? see docs/CHANGING.md: %w", t.Kind, t.ID, err)
 	}
 	return p, nil
 }
 
-// decode returns the payload as it was encoded. The counts of a group stand beside what the codec made of the follower's payload.
-func (k KindInfo) decode(t Task) ([]byte, error) {
+// Payload returns the payload of a task of this kind as JSON, as the kind's codec decodes it. The counts of a group stand in the row beside
+// what the codec has made of the follower's payload.
+func (k KindInfo) Payload(t Task) ([]byte, error) {
 	if k.Codec == nil {
 		return t.Payload, nil
 	}
@@ -196,6 +200,8 @@ func (k KindInfo) decode(t Task) ([]byte, error) {
 	opened["group"] = row["group"]
 	return json.Marshal(opened)
 }
+
+var errUnfit = errors.New("it does not fit the kind's type")
 
 // decodeStrictly is json.Unmarshal, but refuses fields that the value's type lacks.
 func decodeStrictly(text []byte, into any) error {
