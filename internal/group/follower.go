@@ -44,14 +44,12 @@ func NewFollower(name string, spec task.Spec, now time.Time) (Follower, error) {
 		in, _ := spec.In()
 		f.InMs = max(0, ceilMs(in))
 	}
-	if c := spec.Kind().Codec; c != nil {
-		opened, err := c.Decode(row.Kind, row.Owner, row.Payload)
-		if err != nil {
-			return Follower{}, err
-		}
-		if _, err := withGroup(opened, task.Group{}); err != nil {
-			return Follower{}, err
-		}
+	decoded, err := spec.Kind().Payload(row)
+	if err != nil {
+		return Follower{}, err
+	}
+	if _, err := withGroup(decoded, task.Group{}); err != nil {
+		return Follower{}, err
 	}
 	largest, err := withGroup(row.Payload, task.Group{Name: name, Done: math.MaxInt32, Dead: math.MaxInt32, Cancelled: math.MaxInt32})
 	if err != nil {

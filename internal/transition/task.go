@@ -17,8 +17,8 @@ func FiredFrom(t task.Task) time.Time {
 	return t.DueAt
 }
 
-// Move is the transition to another due time; the past means now, but for the due time that the task has. It answers ErrAlreadyDone and its kin when the task
-// has ended.
+// Move is the transition to another due time; the past means now, but for the due time that the task has. It answers
+// ErrAlreadyDone and its kin when the task has ended.
 func Move(t task.Task, due, now time.Time) (task.Task, error) {
 	if err := finished(t.State); err != nil {
 		return t, err

@@ -24,7 +24,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -152,6 +151,3 @@ func cipherOf(key Key, salt []byte) (cipher.AEAD, []byte, error) {
 	gcm, err := cipher.NewGCM(block)
 	return gcm, made[cipherBytes:], err
 }
-
-// errUnknown is that of a file without the key.
-var errUnknown = errors.New("the file of keys does not have it")

@@ -50,7 +50,7 @@ func (f *file) key(id string) (Key, error) {
 	if key, ok := f.find(id); ok {
 		return key, nil
 	}
-	return Key{}, errUnknown
+	return Key{}, errors.New("the file of keys does not have it")
 }
 
 func (f *file) find(id string) (Key, bool) {
