@@ -120,7 +120,7 @@ func parseSpan(text string) (time.Duration, error) {
 	if !found || len(text)-len(unsigned) > 1 {
 		return time.ParseDuration(text)
 	}
-	const maxDays = 100_000 // more than any task's limit, and too few for an overflow
+	const maxDays = 100_000 // of the whole: more than any task's limit, and too few for an overflow
 	days, err := strconv.Atoi(number)
 	if err != nil || days < 0 || days > maxDays || strings.HasPrefix(number, "+") {
 		return 0, fmt.Errorf("%q is no duration", text)
@@ -128,7 +128,7 @@ func parseSpan(text string) (time.Duration, error) {
 	d := time.Duration(days) * 24 * time.Hour
 	if hours != "" {
 		more, err := time.ParseDuration(hours)
-		if err != nil || more < 0 || hours[0] == '+' {
+		if err != nil || more < 0 || more > maxDays*24*time.Hour-d || hours[0] == '+' {
 			return 0, fmt.Errorf("%q is no duration", text)
 		}
 		d += more

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -61,7 +62,7 @@ func (v *visit) relative(d time.Duration) string {
 	case d.Abs() < time.Second:
 		return v.T("now")
 	case d < 0:
-		return v.T("ago", v.short(-d))
+		return v.T("ago", v.short(-max(d, minSpan)))
 	}
 	return v.T("in", v.short(d))
 }
@@ -74,7 +75,7 @@ func (v *visit) Span(ms int64) string { return v.short(time.Duration(ms) * time.
 
 // Ms is a duration in milliseconds, as Span says it, but of less than ten units with a tenth: a lag of 0.4 ms is not 0 ms.
 func (v *visit) Ms(ms float64) string {
-	d := time.Duration(ms * float64(time.Millisecond))
+	d := time.Duration(max(-maxSpan, min(ms*float64(time.Millisecond), maxSpan)))
 	switch size := d.Abs(); {
 	case size >= 10*time.Second, size >= 10*time.Millisecond && size < time.Second:
 		return v.short(d)
@@ -83,6 +84,13 @@ func (v *visit) Ms(ms float64) string {
 	}
 	return fmt.Sprintf("%.1f %s", ms, v.T("unit.ms"))
 }
+
+// Bounds of what is said of a span: rows of other programs may have any moment, and the difference of two may be the least duration, which
+// has no opposite.
+const (
+	minSpan = -math.MaxInt64
+	maxSpan = float64(1 << 62)
+)
 
 // unit is a length of time with a name.
 type unit struct {
@@ -122,7 +130,7 @@ func (v *visit) Spoken() (string, error) {
 func (v *visit) short(d time.Duration) string {
 	const parted = 10 // of a unit; below it, the next one is said too
 	if d < 0 {
-		return "-" + v.short(-d)
+		return "-" + v.short(-max(d, minSpan))
 	}
 	all := units()
 	for i, u := range all {
@@ -269,7 +277,7 @@ func existing(at time.Time, form, text string) (time.Time, error) {
 	return at, nil
 }
 
-const maxTypedDays = 100_000 // more than any task's limit, and too few for an overflow
+const maxTypedDays = 100_000 // of a whole span: more than any task's limit, and too few for an overflow
 
 // parseTypedSpan is time.ParseDuration with days of 24 hours.
 func parseTypedSpan(text string) (time.Duration, error) {
@@ -289,7 +297,7 @@ func parseTypedSpan(text string) (time.Duration, error) {
 	}
 	if unsigned != "" {
 		more, err := time.ParseDuration(unsigned)
-		if err != nil || more < 0 || len(text)-len(strings.TrimLeft(text, "+-")) > 1 {
+		if err != nil || more < 0 || more > maxTypedDays*24*time.Hour-d || len(text)-len(strings.TrimLeft(text, "+-")) > 1 {
 			return 0, fmt.Errorf("%w: %q", errTypedSpan, text)
 		}
 		d += more

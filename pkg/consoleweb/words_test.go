@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -154,17 +155,18 @@ func TestPageLanguage(t *testing.T) {
 
 func TestPageSpans(t *testing.T) {
 	t.Parallel()
-	v := &visit{lang: "en", zone: time.FixedZone("there", 2*3600)}
+	v := &visit{lang: "en", zone: time.FixedZone("there", 2*3600), now: time.Date(2026, 3, 28, 15, 0, 0, 0, time.UTC)}
+	diff(t, "a row of the year 1", v.At(time.Time{}.UnixMilli()).Relative, "292 y ago")
 	for d, want := range map[time.Duration]string{
 		0: "0 ms", 999 * time.Millisecond: "999 ms", time.Second: "1 s", 118 * time.Minute: "1 h 58 min", 12*time.Hour + time.Minute: "12 h",
-		24 * time.Hour: "1 d", 9*24*time.Hour + 23*time.Hour: "9 d 23 h", 366 * 24 * time.Hour: "1 y 1 d", 61 * time.Second: "1 min 1 s",
+		math.MinInt64: "-292 y", 24 * time.Hour: "1 d", 9*24*time.Hour + 23*time.Hour: "9 d 23 h", 366 * 24 * time.Hour: "1 y 1 d", 61 * time.Second: "1 min 1 s",
 	} {
 		if got := v.short(d); got != want {
 			t.Errorf("%v: got %q, want %q", d, got, want)
 		}
 	}
 	for ms, want := range map[float64]string{
-		0: "0.0 ms", 0.44: "0.4 ms", 14.4: "14 ms", 999.4: "999 ms", 1728: "1.7 s", 25_000: "25 s", 79_991: "1 min 19 s", -3: "-3.0 ms", -7.2e6: "-2 h",
+		0: "0.0 ms", 0.44: "0.4 ms", 14.4: "14 ms", 999.4: "999 ms", 1728: "1.7 s", 25_000: "25 s", 79_991: "1 min 19 s", 1e300: "146 y", -1e300: "-146 y", -3: "-3.0 ms", -7.2e6: "-2 h",
 	} {
 		if got := v.Ms(ms); got != want {
 			t.Errorf("%v ms: got %q, want %q", ms, got, want)
@@ -207,7 +209,7 @@ func TestPageTypedTimes(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "soon", "+", "+x", "--1h", "+1d-1h", "25:00", "2026-03-29 02:30", "+999999d", "2026-02-30",
+		"", "soon", "+", "+x", "--1h", "+1d-1h", "25:00", "2026-03-29 02:30", "+999999d", "2026-02-30", "-2562047h47m16.854775807s", "+100000d1h",
 		"0001-01-01T00:00:00Z", "1969-12-31",
 	} {
 		if at, err := parseTyped(text, now); err == nil {
