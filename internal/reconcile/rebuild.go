@@ -171,14 +171,15 @@ func (s *sweep) lost(tokens map[int]string) readPage {
 }
 
 // fill puts rows that are in neither set: a writer's later put replaces ours, and an earlier put keeps ours out. Rows
-// whose entries differ are mended.
+// whose entries differ are mended. A call has few enough rows for a busy Redis to answer in time: after an error the scan begins
+// anew, and a Redis that was always too slow for a call would never be whole again.
 func (b *rebuild) fill(ctx context.Context, s *sweep, rows []task.Task) error {
-	_, otherwise, err := s.index.Fill(ctx, rows)
-	if err != nil {
-		return err
-	}
-	for some := range slices.Chunk(otherwise, page) {
-		if err := s.mendUnlessMoving(ctx, "rebuilt", some, putAlways); err != nil {
+	for some := range slices.Chunk(rows, page) {
+		_, otherwise, err := s.index.Fill(ctx, some)
+		if err != nil {
+			return err
+		}
+		if err := s.mendUnlessMoving(ctx, "rebuilt", otherwise, putAlways); err != nil {
 			return err
 		}
 	}

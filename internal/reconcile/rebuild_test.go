@@ -19,6 +19,7 @@ type recorder struct {
 
 	mu     sync.Mutex
 	filled []task.Task
+	most   int // tasks of one call
 }
 
 func (r *recorder) Fill(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
@@ -27,6 +28,7 @@ func (r *recorder) Fill(ctx context.Context, tasks []task.Task) ([]task.Task, er
 	}
 	r.mu.Lock()
 	r.filled = append(r.filled, tasks...)
+	r.most = max(r.most, len(tasks))
 	r.mu.Unlock()
 	return r.Index.Fill(ctx, tasks)
 }
@@ -50,7 +52,7 @@ func (w *world) marked(t testing.TB) bool {
 func TestRebuildFillsTheNearestFirstAndMarksLast(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.insert(t, many(300)...)
+	w.insert(t, many(page+300)...)
 	rec := &recorder{Index: w.index}
 	rec.before = func() {
 		if marks, err := w.sets.Marked(t.Context(), shards); err != nil || slices.Contains(marks, true) {
@@ -63,6 +65,9 @@ func TestRebuildFillsTheNearestFirstAndMarksLast(t *testing.T) {
 	}
 	if !slices.IsSortedFunc(rec.filled, func(a, b task.Task) int { return a.RunAt.Compare(b.RunAt) }) {
 		t.Error("entries were not filled in the order of their time")
+	}
+	if rec.most > page {
+		t.Errorf("a call had %d entries: a busy Redis answers %d in time", rec.most, page)
 	}
 	w.wantTruth(t)
 	rec.filled = nil
