@@ -17,9 +17,10 @@ import (
 
 const (
 	readInterval = 500 * time.Millisecond
-	readAhead    = 2 * readInterval // a task is read in the pass before the last one that can bring it in time
-	readPage     = 1000             // rows
-	maxLatePages = 10               // of late tasks between two looks at what comes due
+	readAhead    = 2 * readInterval      // a task is read in the pass before the last one that can bring it in time
+	readPage     = 1000                  // rows
+	lateTime     = 25 * time.Millisecond // of reading late tasks between two looks at what comes due
+	lately       = 5 * time.Second
 	maxFetch     = 1000             // hints
 	maxWaiting   = 10_000           // hints of a queue that the worker has not fetched
 	repeatAfter  = 10 * time.Second // a task that is still pending then is brought once more: its hint may have expired
@@ -30,7 +31,9 @@ const (
 //  1. A pass reads the tasks that come due within readAhead, each once.
 //  2. A task that is committed in this process for a moment before that is brought at its commit, by Put. The pass sets that
 //     moment before it reads: it reads what was committed before, and Put brings what is committed later.
-//  3. The pass also reads what is late: tasks of before the start, of other programs, and those whose hint has expired.
+//  3. The pass also reads what is late: tasks of before the start, of other programs, and those whose hint has expired. Pages of it may
+//     bring nothing, as those of a paused queue, or of one of another process: a pass goes on behind them for a while. If it
+//     does not come to the end, the next one begins with what is late by little: it need not wait behind a crowd.
 type hints struct {
 	store *store.Store
 	clock *loop.Clock
@@ -99,16 +102,28 @@ func (h *hints) pass(ctx context.Context) (loop.Result, error) {
 		}
 	}
 	h.from = until
-	for range maxLatePages {
-		n, next, err := h.read(ctx, except, floor, now, h.late)
-		if err != nil {
+	if h.late != (protocol.Cursor{}) {
+		if _, err := h.readLate(ctx, except, now.Add(-lately), now, new(protocol.Cursor)); err != nil {
 			return loop.Result{}, err
 		}
-		if h.late = next; n == 0 || next == (protocol.Cursor{}) { // all of a page waits in the worker: it has enough to do
-			return loop.Result{}, nil
+	}
+	n, err := h.readLate(ctx, except, floor, now, &h.late)
+	return loop.Result{More: n > 0 && h.late != (protocol.Cursor{})}, err
+}
+
+// readLate reads pages behind the cursor, which it moves, until the last one or for lateTime. It returns how many tasks it has brought.
+func (h *hints) readLate(ctx context.Context, except []string, from, to time.Time, behind *protocol.Cursor) (brought int, err error) {
+	for began := time.Now(); time.Since(began) < lateTime; {
+		n, next, err := h.read(ctx, except, from, to, *behind)
+		if err != nil {
+			return brought, err
+		}
+		brought += n
+		if *behind = next; next == (protocol.Cursor{}) {
+			break
 		}
 	}
-	return loop.Result{More: true}, nil
+	return brought, nil
 }
 
 // except returns the queues that get no hints: an operator has paused them, or the worker does not fetch fast enough.

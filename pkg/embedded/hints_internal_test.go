@@ -77,3 +77,30 @@ func TestHintsComeOnce(t *testing.T) {
 	pass()
 	want("a task that is still pending", late)
 }
+
+// What another process schedules for now need not wait until a crowd that is nobody's here was looked through.
+func TestHintsComeInSpiteOfACrowd(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	p, err := OpenSQLite(ctx, filepath.Join(t.TempDir(), "a.db"), Config{Logger: slog.New(slog.DiscardHandler)})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
+	_, err = p.DB().ExecContext(ctx, `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000)
+		SELECT randomblob(16), 'far', 'bob', 'elsewhere', 0, 1000 + i, 1000 + i, '{}', 1, 1 FROM n`)
+	pipelinetest.Must(t, err)
+	var late task.ID
+	for range 5 {
+		_, err := p.hints.pass(ctx)
+		pipelinetest.Must(t, err)
+		if late.IsZero() {
+			late = task.NewID()
+			_, err := p.DB().ExecContext(ctx, `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
+				VALUES (?, 'ring', 'ann', 'default', 0, ?2, ?2, '{}', ?2, ?2)`, late[:], time.Now().UnixMilli())
+			pipelinetest.Must(t, err)
+		}
+	}
+	if got := p.hints.brings(t); !slices.Equal(got, []task.ID{late}) {
+		t.Errorf("got %v, want %v", got, late)
+	}
+}
