@@ -2,8 +2,9 @@
 // moved or cancelled until their effect commits, and run once.
 //
 // A service opens a Client on the same configuration as the event and daemon processes of its namespace. It schedules
-// in its own transaction (InTx, Join) and runs handlers (Work), in one process or in several. See the examples folder for
-// two whole services, and package pkg/embedded for the same in one process without Redis, Kafka and ZooKeeper.
+// in its own transaction (InTx, Join) and runs handlers (Work), in one process or in several. See examples/worker for a
+// worker and the examples folder for whole services; package pkg/embedded does the same in one process without Redis, Kafka
+// and ZooKeeper.
 package duetime
 
 import (
@@ -200,7 +201,7 @@ func (c *Client) Refused(err error) bool { return store.Classify(err).Refused() 
 // Close waits briefly for the index writes in flight and closes all connections. Work must have returned.
 func (c *Client) Close(ctx context.Context) error {
 	c.Client.Close(ctx)
-	c.reader.Close()
+	c.reader.Close(ctx)
 	return c.parts.Close(ctx)
 }
 

@@ -21,7 +21,8 @@ import (
 type Reader struct {
 	settler *settle.Settler
 	hooks   *hooks
-	stop    context.CancelFunc
+	stop    context.CancelFunc // the hooks hear of what waits
+	leave   context.CancelFunc // and of nothing more
 	running sync.WaitGroup
 }
 
@@ -47,17 +48,24 @@ func NewReader(cfg Config, mux *worker.Mux, store Store) (*Reader, error) {
 		Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer.Tracer(tracerName), OnStuck: stuck,
 	}, byKind, store, loop.NewClock(store.Clock, cfg.Logger, nil), nowhere{}, nowhere{})
 	ctx, stop := context.WithCancel(context.Background())
-	r.stop = stop
-	r.running.Go(func() { r.hooks.run(ctx, context.Background()) })
+	calls, leave := context.WithCancel(context.Background())
+	r.stop, r.leave = stop, leave
+	r.running.Go(func() { r.hooks.run(ctx, calls) })
 	return r, nil
 }
 
-// Close returns when the mux's hooks have heard of everything. A nil reader has none.
-func (r *Reader) Close() {
-	if r != nil {
-		r.stop()
-		r.running.Wait()
+// Close returns when the mux's hooks have heard of everything, or shortly after leaveTimeout or the end of ctx: then what waits is dropped.
+// A nil reader has none.
+func (r *Reader) Close(ctx context.Context) {
+	if r == nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, r.leave)()
+	r.stop()
+	r.running.Wait()
+	r.leave()
 }
 
 // SettleDue runs the owner's due tasks in the caller's transaction.

@@ -25,7 +25,7 @@ func (w *world) reads(mux *worker.Mux, cfg engine.Config) *schedule.Client {
 	pipelinetest.Must(w.t, err)
 	c, err := schedule.New(schedule.Config{Settler: r}, w.store, w.index, worldtest.Nowhere{})
 	pipelinetest.Must(w.t, err)
-	w.t.Cleanup(func() { c.Close(context.Background()); r.Close() })
+	w.t.Cleanup(func() { c.Close(context.Background()); r.Close(context.Background()) })
 	return c
 }
 
@@ -356,4 +356,39 @@ func TestReaderLeavesAHandlerBehind(t *testing.T) {
 	}
 	w.passAll(w.worker(mux, engine.Config{}), row)
 	want(t, "effects of a worker's pass", w.effects(row.ID), 1)
+}
+
+// A hook that never returns keeps nobody from closing a client.
+func TestReaderClosesInSpiteOfAHook(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		kind, release, called := task.NewKind[payload]("march"), make(chan struct{}), make(chan struct{})
+		defer close(release)
+		mux := worker.NewMux()
+		worker.Handle(mux, kind, effect)
+		mux.OnEvent(func(context.Context, worker.Event) { close(called); <-release })
+		r, err := engine.NewReader(patient(engine.Config{}), mux, w.store)
+		pipelinetest.Must(t, err)
+		c, err := schedule.New(schedule.Config{Settler: r}, w.store, w.index, worldtest.Nowhere{})
+		pipelinetest.Must(t, err)
+		w.schedule(kind.New("ann", payload{"first"}, task.In(0)))
+		if got := w.fresh(c, "ann"); got.Done != 1 {
+			t.Fatalf("settled %+v, want one done", got)
+		}
+		<-called
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			c.Close(context.Background())
+			r.Close(context.Background())
+		}()
+		pipelinetest.Await(t, "the reader to be closed", func() bool {
+			select {
+			case <-closed:
+				return true
+			default:
+				return false
+			}
+		})
+	})
 }

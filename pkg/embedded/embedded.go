@@ -45,7 +45,7 @@ type Config struct {
 	Concurrency    int                   // concurrent transactions in each queue; default 8, on SQLite always 1
 	Batch          int                   // tasks in one transaction; default 100
 	HandlerTimeout time.Duration         // of one call of a handler; default 10 s; a kind may have less (task.Timeout), not more
-	Drain          time.Duration         // of running handlers when Run's context ends; default 8 s, otherwise at least HandlerTimeout
+	Drain          time.Duration         // of running handlers when Work's context ends; default 8 s, otherwise at least HandlerTimeout
 	Grace          time.Duration         // after which a pending row is overdue; default 2 s
 	Interval       time.Duration         // between two looks for recurrences without a next task; default 2 s
 	Retention      time.Duration         // of finished rows; default 168 h
@@ -254,7 +254,7 @@ func (p *Pipeline) Close(ctx context.Context) error {
 	if p.Client != nil {
 		p.Client.Close(ctx)
 	}
-	p.reader.Close()
+	p.reader.Close(ctx)
 	if p.worked != p.store {
 		errs = append(errs, p.worked.Close())
 	}

@@ -21,7 +21,7 @@ import (
 const sqliteBatchTime = 20 * time.Millisecond
 
 // Work fires due tasks and runs the mux's handlers until ctx ends or Close is called. Then it takes no more tasks, lets
-// running handlers finish for up to 8 s, and returns nil. It returns an error only when it can't work: ErrWorked at a
+// running handlers finish for up to Config.Drain, and returns nil. It returns an error only when it can't work: ErrWorked at a
 // second call, ErrClosed after Close, a mux without handlers, a kind whose queue is not in Config.Queues or whose timeout
 // is above Config.HandlerTimeout, or worker.ErrStuck.
 func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
