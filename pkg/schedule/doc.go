@@ -10,7 +10,7 @@
 //     caller's own, whose session must be at READ COMMITTED too.
 //  2. New rows are written by [Tx.ScheduleMany] (tx_schedule.go), after Config.BeforeSchedule has seen their specs
 //     (before.go). Each change (tx_change.go: changeMany, changeOwner) locks the task's row FOR UPDATE, so that it reads what
-//     is committed now. It computes the transition by the pure functions of package task, and writes it with
+//     is committed now. It computes the transition by the pure functions of internal/transition, and writes it with
 //     version+1. Under the lock a task is either changed before its effect, or answered with "already done": there is nothing
 //     in between.
 //  3. Each change joins the list of what this try does (internal/ledger: Tx). What a rolled-back try did is forgotten with its list,

@@ -20,7 +20,7 @@ var (
 	ErrAlreadyCancelled = fmt.Errorf("%w: already cancelled", ErrFinished)
 	// ErrAlreadyDead says that the task used up its attempts or was discarded.
 	ErrAlreadyDead = fmt.Errorf("%w: already dead", ErrFinished)
-	// ErrRunning says that the task is being run right now by an outside handler; try again in a second.
+	// ErrRunning says that somebody works on the task right now, a handler or another transaction; try again in a second.
 	ErrRunning = errors.New("task is running, try again")
 	// ErrDue says that the task's time has come: it can't be put off any more, though its effect may not have committed yet.
 	ErrDue = errors.New("task is due")

@@ -23,7 +23,7 @@ type Verb string
 
 // The verbs.
 const (
-	VerbShift   Verb = "shift"   // pending tasks: their due times move by Operation.By, as transition.Shift does; see Operation.Recurrences
+	VerbShift   Verb = "shift"   // pending tasks: their due times move by Operation.By, as schedule.Tx's Shift does; see Operation.Recurrences
 	VerbCancel  Verb = "cancel"  // pending tasks: they are taken back
 	VerbRequeue Verb = "requeue" // pending tasks: they go to the queue Operation.To
 	VerbRetry   Verb = "retry"   // dead tasks: pending again, due now, with all their attempts

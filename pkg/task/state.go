@@ -6,7 +6,7 @@ import "fmt"
 type State int8
 
 // A task starts Pending and ends in exactly one of the other states. Done and Cancelled are final. Dead is left by an
-// operator alone: a retry makes the task Pending again, a dismissal Cancelled.
+// operator alone: a retry makes the task Pending again, a discard Cancelled.
 const (
 	Pending   State = 0 // waits for its time, or for its next try
 	Done      State = 1 // its effect has committed
