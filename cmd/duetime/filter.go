@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/typed"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -76,11 +77,11 @@ func (f filterFlags) filter(now time.Time) (console.Filter, error) {
 		if bound.text == "" {
 			continue
 		}
-		m, err := parseMoment(bound.text, now, today)
+		m, err := parseMoment(bound.text, now, typed.Today)
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", bound.flag, err)
 		}
-		*bound.to = m.on(now)
+		*bound.to = m.On(now)
 	}
 	return out, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/typed"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -121,13 +122,13 @@ func (t *tool) mover(at, by string) (changeFunc, error) {
 			return c.Shift(ctx, id, d)
 		}, nil
 	}
-	m, err := parseMoment(at, t.now(), next)
+	m, err := parseMoment(at, t.now(), typed.Next)
 	if err != nil {
 		return nil, fmt.Errorf("--at: %w", err)
 	}
-	due := task.At(m.at)
-	if m.at.IsZero() {
-		due = task.In(max(m.from, 0)) // counts from the database's clock
+	due := task.At(m.At)
+	if m.At.IsZero() {
+		due = task.In(max(m.From, 0)) // counts from the database's clock
 	}
 	return func(c *console.Console, ctx context.Context, id task.ID) (console.Task, error) {
 		return c.Reschedule(ctx, id, due)

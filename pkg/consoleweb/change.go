@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/duetime/duetime/internal/typed"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -226,9 +227,10 @@ func (v *visit) Explain(err error) string {
 		{task.ErrNoOperation, "err.nooperation"},
 		{task.ErrNoRecurrence, "err.norecurrence"},
 		{task.ErrNoGroup, "err.nogroup"},
-		{errGap, "err.gap"},
-		{errTypedTime, "err.time"},
-		{errTypedSpan, "err.span"},
+		{typed.ErrGap, "err.gap"},
+		{typed.ErrTime, "err.time"},
+		{typed.ErrEarly, "err.time"},
+		{typed.ErrSpan, "err.span"},
 		{errAway, "err.away"},
 		{context.DeadlineExceeded, "err.slow"},
 	} {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/duetime/duetime/internal/typed"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -212,98 +212,27 @@ func cleaned(text string) string {
 
 // parseBound reads a bound of a list as parseTyped reads a moment, but for a time of day, which is one of today.
 func parseBound(text string, now time.Time) (time.Time, error) {
-	text = strings.TrimSpace(text)
-	for _, form := range clockForms() {
-		if _, err := time.Parse(form, text); err == nil {
-			return parseTyped(now.Format(time.DateOnly)+" "+text, now)
-		}
-	}
-	return parseTyped(text, now)
+	return parseTime(text, now, typed.Today)
 }
 
-func clockForms() []string { return []string{"15:04:05", "15:04"} }
-
-// parseTyped reads a moment as a user types it: +2h, -30m, +1d, now, a time of day (the next one), a date, or both, in the
-// user's zone unless it names one.
+// parseTyped reads a moment as a user types it, in the user's zone unless it names one. A time of day is the next one.
 func parseTyped(text string, now time.Time) (time.Time, error) {
-	text = strings.TrimSpace(text)
-	if text == "now" {
-		return now, nil
-	}
-	if strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-") {
-		d, err := parseTypedSpan(text)
-		return now.Add(d), err
-	}
-	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return existing(at, time.RFC3339Nano, text)
-	}
-	for _, form := range []string{
-		"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly,
-	} {
-		if at, err := time.ParseInLocation(form, text, now.Location()); err == nil {
-			return existing(at, form, text)
-		}
-	}
-	for _, form := range clockForms() {
-		if _, err := time.Parse(form, text); err != nil {
-			continue
-		}
-		for _, day := range []time.Time{now, now.AddDate(0, 0, 1)} {
-			full, whole := time.DateOnly+" "+form, day.Format(time.DateOnly)+" "+text
-			at, err := time.ParseInLocation(full, whole, now.Location())
-			if err == nil && at.After(now) {
-				return existing(at, full, whole)
-			}
-		}
-	}
-	return time.Time{}, fmt.Errorf("%w: %q", errTypedTime, text)
+	return parseTime(text, now, typed.Next)
 }
 
-var (
-	errTypedTime = fmt.Errorf("%w as a time", errMistake)
-	errTypedSpan = fmt.Errorf("%w as a span of time", errMistake)
-	errGap       = fmt.Errorf("%w: the clocks are put forward over this time", errMistake)
-)
-
-// existing refuses a wall time in a gap of the zone's clock, and moments before 1970: the first one of the year 1 would be
-// none, and as a bound it would choose all tasks.
-func existing(at time.Time, form, text string) (time.Time, error) {
-	if at.Year() < 1970 {
-		return time.Time{}, fmt.Errorf("%w: %q", errTypedTime, text)
-	}
-	if wall, err := time.Parse(form, text); err != nil || wall.Format(time.DateTime) != at.Format(time.DateTime) {
-		return time.Time{}, errGap
-	}
-	return at, nil
+func parseTime(text string, now time.Time, day typed.Day) (time.Time, error) {
+	m, err := typed.Time(strings.TrimSpace(text), now, day)
+	return m.On(now), mistyped(text, err)
 }
 
-const maxTypedDays = 100_000 // of a whole span: more than any task's limit, and too few for an overflow
-
-// parseTypedSpan is time.ParseDuration with days of 24 hours.
 func parseTypedSpan(text string) (time.Duration, error) {
-	text = strings.TrimSpace(text)
-	unsigned := strings.TrimLeft(text, "+-")
-	if unsigned == "" {
-		return 0, fmt.Errorf("%w: %q", errTypedSpan, text)
+	d, err := typed.Span(strings.TrimSpace(text))
+	return d, mistyped(text, err)
+}
+
+func mistyped(text string, err error) error {
+	if err == nil {
+		return nil
 	}
-	number, hours, days := strings.Cut(unsigned, "d")
-	d := time.Duration(0)
-	if days {
-		n, err := strconv.Atoi(number)
-		if err != nil || n < 0 || n > maxTypedDays {
-			return 0, fmt.Errorf("%w: %q", errTypedSpan, text)
-		}
-		d, unsigned = time.Duration(n)*24*time.Hour, hours
-	}
-	if unsigned != "" {
-		more, err := time.ParseDuration(unsigned)
-		if err != nil || more < 0 || more > maxTypedDays*24*time.Hour-d || len(text)-len(strings.TrimLeft(text, "+-")) > 1 {
-			return 0, fmt.Errorf("%w: %q", errTypedSpan, text)
-		}
-		d += more
-	}
-	if strings.HasPrefix(text, "-") {
-		return -d, nil
-	}
-	return d, nil
+	return fmt.Errorf("%w: %q %w", errMistake, text, err)
 }
