@@ -9,8 +9,9 @@ import (
 )
 
 var (
-	// ErrTime says that a text is no time, and ErrSpan that it is no span of time.
+	// ErrTime says that a text is no time.
 	ErrTime = errors.New("is no time")
+	// ErrSpan says that a text is no span of time.
 	ErrSpan = errors.New("is no span of time")
 	// ErrGap says that the zone's clocks skip the time when they are put forward.
 	ErrGap = errors.New("does not exist: the clocks are put forward then")
@@ -107,7 +108,7 @@ func Span(text string) (d time.Duration, err error) {
 		if err != nil || n > uint64(maxSpan/(24*time.Hour)) {
 			return 0, ErrSpan
 		}
-		d = time.Duration(n) * 24 * time.Hour //nolint:gosec // At most maxSpan.
+		d = time.Duration(n) * 24 * time.Hour
 	} else {
 		hours = unsigned
 	}

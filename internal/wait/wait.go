@@ -20,26 +20,17 @@ const (
 	logInterval = 10 * time.Second
 )
 
-// fatalError is an error that retrying cannot fix.
-type fatalError struct{ err error }
-
-func (e fatalError) Error() string { return e.err.Error() }
-func (e fatalError) Unwrap() error { return e.err }
-
 // Fatal marks err as one that retrying cannot fix, such as refused credentials. For returns it at once, and a process ends
 // with exit code 1 even after a signal. Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fatalError{err}
+	return backoff.Permanent(err)
 }
 
-// IsFatal reports whether err was marked with Fatal or with backoff.Permanent.
+// IsFatal reports whether err was marked with Fatal, or with backoff.Permanent, which is the same.
 func IsFatal(err error) bool {
-	if _, ok := errors.AsType[fatalError](err); ok {
-		return true
-	}
 	_, ok := errors.AsType[*backoff.PermanentError](err)
 	return ok
 }

@@ -13,8 +13,6 @@ const requeueRounds = 10
 // Requeued is the result of moving a kind's tasks to another queue.
 type Requeued struct {
 	Moved int `json:"moved"`
-	// Deprecated: OldEntries is 0. The daemon removes the entries of the old queue.
-	OldEntries int `json:"old_entries"`
 }
 
 // Requeue has the daemon move the pending tasks of a kind to a queue of the configuration: from one queue, or from all others if
