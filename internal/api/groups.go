@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+
+	"github.com/google/uuid"
 
 	"github.com/duetime/duetime/pkg/console"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
@@ -28,6 +31,9 @@ func (s groups) MakeGroup(ctx context.Context, r *v1.MakeGroupRequest) (*v1.Make
 	if err != nil {
 		return nil, err
 	}
+	if r.GetFollower().GetTaskId() != "" {
+		repeatable(members, r.GetMembers(), then.ID())
+	}
 	ids, err := s.schedule(ctx, members, func(tx *schedule.Tx) ([]task.Task, error) {
 		return tx.Group(ctx, r.GetName(), members, task.Follower{Spec: then, Open: r.GetOpen()})
 	})
@@ -39,6 +45,22 @@ func (s groups) MakeGroup(ctx context.Context, r *v1.MakeGroupRequest) (*v1.Make
 		return nil, fmt.Errorf("%w: %w", schedule.ErrCommitUnknown, err)
 	}
 	return &v1.MakeGroupResponse{Group: groupMessage(g), TaskIds: ids}, nil
+}
+
+// repeatable gives members that nothing names ids made of the follower's: a call that is repeated must find the members of the first.
+func repeatable(specs []task.Spec, of []*v1.NewTask, follower task.ID) {
+	for i, t := range of {
+		if t.GetTaskId() == "" && t.GetIdempotencyKey() == "" {
+			specs[i] = specs[i].With(task.WithID(memberID(follower, i)))
+		}
+	}
+}
+
+// memberID is a UUIDv8 with the follower's time, so that new rows lie side by side.
+func memberID(follower task.ID, i int) task.ID {
+	id := uuid.NewHash(sha256.New(), uuid.UUID(follower), fmt.Appendf(nil, "member %d", i), 8)
+	copy(id[:6], follower[:6])
+	return task.ID(id)
 }
 
 // schedule makes members in a transaction, and returns their ids. A task that stands must be the one that the caller wants.

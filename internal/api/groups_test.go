@@ -10,6 +10,7 @@ import (
 	"github.com/duetime/duetime/internal/api"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // makeGroup makes a group whose follower is of the owner.
@@ -66,6 +67,37 @@ func TestGroups(t *testing.T) {
 				t.Errorf("groups, open %v: %v; the group has ended", open, page)
 			}
 		}
+	})
+}
+
+// A call with the follower's id may be repeated, also where nothing names its members.
+func TestMakeGroupIsRepeated(t *testing.T) {
+	t.Parallel()
+	eachTransport(t, func(t *testing.T, w *world, c clients, owner string) {
+		named, once := newTask(owner), newTask(owner)
+		named.TaskId, once.IdempotencyKey = task.NewID().String(), "once"
+		r := makeGroup("of "+owner, owner, true, newTask(owner), newTask(owner), named, once)
+		r.Follower.TaskId = task.NewID().String()
+		first, err := c.MakeGroup(t.Context(), r)
+		pipelinetest.Must(t, err)
+		if id := first.GetTaskIds()[2]; id != named.GetTaskId() {
+			t.Errorf("the member %s was made as %s", named.GetTaskId(), id)
+		}
+		before := w.state(t)
+		for _, open := range []bool{true, false, false} { // the second call seals it too
+			r.Open = open
+			again, err := c.MakeGroup(t.Context(), r)
+			if pipelinetest.Must(t, err); !slices.Equal(first.GetTaskIds(), again.GetTaskIds()) || again.GetGroup().GetOpen() != 4 ||
+				again.GetGroup().GetSealed() == open {
+				t.Errorf("open %v: repeated, %v is %v", open, first, again)
+			}
+		}
+		if after := w.state(t); after != before {
+			t.Errorf("repeated calls changed %v to %v", before, after)
+		}
+		r.Members[1].Payload = nil
+		_, err = c.MakeGroup(t.Context(), r)
+		wantTaken(t, err, "members[1].task_id")
 	})
 }
 
