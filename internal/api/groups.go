@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/duetime/duetime/internal/group"
 	"github.com/duetime/duetime/pkg/console"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -37,6 +38,12 @@ func (s groups) MakeGroup(ctx context.Context, r *v1.MakeGroupRequest) (*v1.Make
 	ids, err := s.schedule(ctx, members, func(tx *schedule.Tx) ([]task.Task, error) {
 		return tx.Group(ctx, r.GetName(), members, task.Follower{Spec: then, Open: r.GetOpen()})
 	})
+	if of, is := errors.AsType[group.FollowerError](err); is {
+		if err = of.Err; errors.Is(err, task.ErrKeyTaken) {
+			err = errIDTaken
+		}
+		err = inField("follower", err)
+	}
 	if err != nil {
 		return nil, err
 	}

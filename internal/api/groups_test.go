@@ -4,8 +4,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/duetime/duetime/internal/api"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -101,6 +104,43 @@ func TestMakeGroupIsRepeated(t *testing.T) {
 	})
 }
 
+// Another follower is refused under the id of the one that a group has, and so is one with the id of a task.
+func TestMakeGroupOfAnotherFollower(t *testing.T) {
+	t.Parallel()
+	eachTransport(t, func(t *testing.T, w *world, c clients, owner string) {
+		ctx, name := t.Context(), "of "+owner
+		r := makeGroup(name, owner, true)
+		r.Follower.TaskId = task.NewID().String()
+		_, err := c.MakeGroup(ctx, r)
+		pipelinetest.Must(t, err)
+		before := w.state(t)
+		for what, differ := range map[string]func(f *v1.NewTask){
+			"owner":   func(f *v1.NewTask) { f.Owner = "ann" },
+			"kind":    func(f *v1.NewTask) { f.Kind = "mail.send" },
+			"payload": func(f *v1.NewTask) { f.Payload = structpb.NewStructValue(&structpb.Struct{}) },
+			"due":     func(f *v1.NewTask) { f.Due = &v1.NewTask_DueIn{DueIn: durationpb.New(time.Minute)} },
+			"labels":  func(f *v1.NewTask) { f.Labels = map[string]string{"tier": "gold"} },
+		} {
+			other := makeGroup(name, owner, false, newTask(owner))
+			other.Follower.TaskId = r.GetFollower().GetTaskId()
+			differ(other.GetFollower())
+			if _, err := c.MakeGroup(ctx, other); connect.CodeOf(err) != connect.CodeAlreadyExists || reasonOf(t, err).GetReason() != "NAME_TAKEN" {
+				t.Errorf("another %s: %v", what, err)
+			}
+		}
+		got, err := c.GetGroup(ctx, &v1.GetGroupRequest{Name: name})
+		if pipelinetest.Must(t, err); got.GetGroup().GetOpen() != 0 || got.GetGroup().GetSealed() || w.state(t) != before {
+			t.Errorf("refused calls changed the group to %v, or tasks", got)
+		}
+		taken := makeGroup("another "+name, owner, true)
+		taken.Follower.TaskId = c.make(t, newTask(owner)).GetTaskId()
+		_, err = c.MakeGroup(ctx, taken)
+		wantTaken(t, err, "follower.task_id")
+		_, err = c.GetGroup(ctx, &v1.GetGroupRequest{Name: taken.GetName()})
+		wantCode(t, err, connect.CodeNotFound, "NO_GROUP")
+	})
+}
+
 func TestGroupInput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,7 +170,7 @@ func TestGroupsInScope(t *testing.T) {
 	w := newWorld(t, callerOf("all", api.RoleOperate, nil, nil), callerOf("owners", api.RoleSchedule, []string{"shop-*"}, nil))
 	ctx := t.Context()
 	all, shop := w.dial(t, tokenOf("all")), w.dial(t, tokenOf("owners"))
-	_, err := all.MakeGroup(ctx, makeGroup("others", "ann", true))
+	others, err := all.MakeGroup(ctx, makeGroup("others", "ann", true))
 	pipelinetest.Must(t, err)
 	_, err = shop.MakeGroup(ctx, makeGroup("own", "shop-1", true))
 	pipelinetest.Must(t, err)
@@ -140,6 +180,10 @@ func TestGroupsInScope(t *testing.T) {
 	wantCode(t, err, connect.CodePermissionDenied, "OUT_OF_SCOPE")
 	_, err = shop.AddToGroup(ctx, &v1.AddToGroupRequest{Name: "others", Members: []*v1.NewTask{newTask("shop-1")}})
 	wantCode(t, err, connect.CodeNotFound, "NO_GROUP")
+	own := makeGroup("others", "shop-1", false, newTask("shop-1"))
+	own.Follower.TaskId = others.GetGroup().GetFollowerId()
+	_, err = shop.MakeGroup(ctx, own)
+	wantCode(t, err, connect.CodeAlreadyExists, "NAME_TAKEN")
 	_, err = shop.SealGroup(ctx, &v1.SealGroupRequest{Name: "others"})
 	wantCode(t, err, connect.CodeNotFound, "NO_GROUP")
 	_, err = shop.GetGroup(ctx, &v1.GetGroupRequest{Name: "others"})

@@ -25,6 +25,14 @@ type Follower struct {
 	InMs        int64             `json:"in_ms,omitempty"` // how long after the group's end it is due
 }
 
+// FollowerError is an error of the follower in a call that makes a group.
+type FollowerError struct{ Err error }
+
+func (e FollowerError) Error() string { return "follower: " + e.Err.Error() }
+
+// Unwrap returns the error without its place.
+func (e FollowerError) Unwrap() error { return e.Err }
+
 // NewFollower checks the spec of a group's follower as if the group ended now. It returns a FieldError for input outside the limits.
 func NewFollower(name string, spec task.Spec, now time.Time) (Follower, error) {
 	if spec.Key() != "" {

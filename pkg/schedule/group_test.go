@@ -17,6 +17,7 @@ import (
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/transition"
+	"github.com/duetime/duetime/pkg/encrypt"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -245,7 +246,7 @@ func TestGroupRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
-	w.group(t, "taken", members(1), task.Then(follower()))
+	made, id := w.group(t, "taken", members(1), task.Then(follower()))
 	w.group(t, "open", nil, task.Follower{Spec: follower(), Open: true})
 	_, err := w.BlockOwner(ctx, "banned")
 	pipelinetest.Must(t, err)
@@ -263,6 +264,7 @@ func TestGroupRefuses(t *testing.T) {
 		}
 	}
 	number := task.NewKind[int]("number")
+	one := meal.New("ann", 1, task.In(0))
 	large := sum.New("office", report{Month: strings.Repeat("x", task.MaxPayload-70)}, task.In(0))
 	for what, c := range map[string]struct {
 		call func(*schedule.Tx) error
@@ -271,6 +273,10 @@ func TestGroupRefuses(t *testing.T) {
 		"no name":     {group("", nil, follower()), "group must be 1 to 64 bytes"},
 		"long name":   {group(strings.Repeat("x", 65), nil, follower()), "group must be 1 to 64 bytes"},
 		"taken":       {group("taken", members(2), follower()), "group taken: name is taken"},
+		"other":       {group("taken", nil, follower(task.WithID(id)).WithPayload(report{Month: "June"})), "group taken: name is taken"},
+		"later":       {group("taken", nil, follower(task.WithID(id)).WithWhen(task.In(time.Hour))), "group taken: name is taken"},
+		"its id":      {group("a", members(2), follower(task.WithID(made[0].ID))), "follower: task " + made[0].ID.String() + " is there already"},
+		"member's id": {group("a", []task.Spec{one}, follower(task.WithID(one.ID()))), "follower: task " + one.ID().String() + " is there already"},
 		"key":         {group("a", members(2), follower(task.Key("k"))), "follower: key must not be set: a group has one follower"},
 		"no object":   {group("a", nil, number.New("office", 7, task.In(0))), `follower: payload must be a JSON object: the group's counts become its field "group"`},
 		"too large":   {group("a", nil, large), "follower: payload must be at most 4096 bytes of JSON with the group that is added to it"},
@@ -336,6 +342,27 @@ func TestGroupIsRepeated(t *testing.T) {
 	w.wantGroup(t, task.Group{Name: "g", Open: 3, Sealed: true})
 	w.end(t, task.Done, first...)
 	w.wantFollower(t, id, task.Group{Name: "g", Done: 3})
+	w.group(t, "g", specs, then) // its follower is there by now
+	w.wantFollower(t, id, task.Group{Name: "g", Done: 3})
+}
+
+// A call is repeated also if the keys of payloads were rotated since.
+func TestGroupIsRepeatedWithAnotherKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	newest := "k1"
+	secret := task.NewKind[report]("report.secret", encrypt.Payloads(func(id string) (encrypt.Key, error) {
+		if id == "" {
+			id = newest
+		}
+		return encrypt.Key{ID: id, Secret: []byte(id + strings.Repeat("x", 30))}, nil
+	}))
+	then := func() task.Spec { return secret.New("office", report{Month: "May"}, task.In(0)) }
+	first := then()
+	w.group(t, "g", nil, task.Follower{Spec: first, Open: true})
+	newest = "k2"
+	w.group(t, "g", nil, task.Follower{Spec: then().With(task.WithID(first.ID())), Open: true})
+	w.wantGroup(t, task.Group{Name: "g"})
 }
 
 // Whoever adds while somebody seals has added before, or is refused.
@@ -457,8 +484,8 @@ func TestFollowerThatCannotBeMade(t *testing.T) {
 	want(t, "lines", w.store.Number("SELECT COUNT(*) FROM duetime_history WHERE event = 'follows' AND detail = ?", line), 1)
 
 	pipelinetest.Must(t, w.UnblockOwner(ctx, "office"))
-	taken := w.make(t, "ann")
-	made, _ = w.group(t, "id", members(1), task.Then(follower(task.WithID(taken.ID))))
+	made, id = w.group(t, "id", members(1), task.Then(follower()))
+	taken := w.make(t, "ann", task.WithID(id))
 	w.end(t, task.Done, made...)
 	w.wantGroup(t, task.Group{Name: "id", Done: 1, Sealed: true, Note: "a task has its id"})
 	want(t, "kind of the task that had the id", w.store.Row(taken.ID).Kind, meal.Name())

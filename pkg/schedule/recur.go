@@ -3,6 +3,7 @@ package schedule
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -80,7 +81,7 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 	if err != nil {
 		return task.Recurrence{}, t.ledger.Fail(err)
 	}
-	if found && (stands.State == task.RecurrenceOver || !policy.End.IsZero()) && samePayload(spec, stands, wanted) {
+	if found && (stands.State == task.RecurrenceOver || !policy.End.IsZero()) && samePayload(spec, stands.Payload, wanted.Payload) {
 		wanted.Payload = stands.Payload // another key has encrypted it: the recurrence does not begin anew for that, which may be too late
 	}
 	if found && (transition.Supersedes(stands, wanted) || transition.SameDefinition(stands, wanted) && stands.State != task.RecurrenceStopped) {
@@ -100,13 +101,13 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 }
 
 // samePayload reports whether the kind's codec decodes the same of both.
-func samePayload(spec task.Spec, stands, wanted task.Recurrence) bool {
-	of := func(r task.Recurrence) ([]byte, error) {
-		return spec.Kind().Payload(task.Task{Kind: r.Kind, Owner: r.Owner, Payload: r.Payload})
+func samePayload(spec task.Spec, before, after json.RawMessage) bool {
+	decode := func(payload json.RawMessage) ([]byte, error) {
+		return spec.Kind().Payload(task.Task{Kind: spec.Kind().Name, Owner: spec.Owner(), Payload: payload})
 	}
-	before, err := of(stands)
-	after, err2 := of(wanted)
-	return err == nil && err2 == nil && bytes.Equal(before, after)
+	was, err := decode(before)
+	is, err2 := decode(after)
+	return err == nil && err2 == nil && bytes.Equal(was, is)
 }
 
 // begin makes the task of a recurrence's next tick, and writes the recurrence.

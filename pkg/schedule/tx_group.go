@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/jmoiron/sqlx"
@@ -38,7 +39,8 @@ type groupReader interface {
 //
 // The name is 1 to 64 bytes, and taken until the group is forgotten, which is at daemon.retention after its end: then the answer is
 // task.ErrNameTaken, and nothing was changed. But a call with the follower of the group that has the name repeats the call that made
-// it, as after ErrCommitUnknown. Up to task.MaxPerCall members fit in one call.
+// it, as after ErrCommitUnknown; a follower with its id that differs in anything else is another one. A follower with the id of a task
+// answers task.ErrKeyTaken, and nothing was changed. Up to task.MaxPerCall members fit in one call.
 //
 // A member that a handler moves, or that fails and waits for its next attempt, is still open. A dead member counts as ended; if it is
 // retried before the group ends, it is open again, and afterwards it leaves the group. The task of a spec with a key must be new: if
@@ -51,7 +53,7 @@ func (t *Tx) Group(ctx context.Context, name string, members []task.Spec, then t
 		return nil, err
 	}
 	if then.Spec, err = t.before.one(ctx, then.Spec); err != nil {
-		return nil, fmt.Errorf("follower: %w", err)
+		return nil, group.FollowerError{Err: err}
 	}
 	ctx, specs, end := startSpan(ctx, t.tracer, append(slices.Clone(members), then.Spec))
 	defer func() { end(err) }()
@@ -89,14 +91,17 @@ func (t *Tx) makeGroup(ctx context.Context, name string, members []task.Spec, th
 	}
 	f, err := group.NewFollower(name, then, t.from(now))
 	if err != nil {
-		return fmt.Errorf("follower: %w", err)
+		return group.FollowerError{Err: err}
 	}
 	text, err := json.Marshal(f)
 	if err != nil {
-		return fmt.Errorf("follower: %w", err)
+		return group.FollowerError{Err: err}
 	}
 	stands, taken, err := t.rows.GetGroup(ctx, t.db, name)
 	if err == nil && !taken {
+		if err := t.checkFree(ctx, f.ID, members); err != nil {
+			return err
+		}
 		taken, err = t.rows.InsertGroup(ctx, t.db, group.Row{
 			Group: task.Group{Name: name, FollowerID: f.ID, CreatedAt: now}, Follower: text,
 		})
@@ -107,10 +112,33 @@ func (t *Tx) makeGroup(ctx context.Context, name string, members []task.Spec, th
 	if err != nil {
 		return t.ledger.Fail(ledger.AsRunning(err))
 	}
-	if taken && stands.FollowerID != f.ID {
+	if taken && !sameFollower(then, stands, f) {
 		return fmt.Errorf("group %s: %w", name, task.ErrNameTaken)
 	}
 	return nil
+}
+
+// checkFree refuses a follower whose id a task has, or will have: at the group's end it could not be scheduled.
+func (t *Tx) checkFree(ctx context.Context, id task.ID, members []task.Spec) error {
+	rows, err := t.rows.Get(ctx, t.db, []task.ID{id})
+	if err != nil {
+		return t.ledger.Fail(err)
+	}
+	if len(rows) > 0 || slices.ContainsFunc(members, func(s task.Spec) bool { return s.ID() == id }) {
+		return group.FollowerError{Err: fmt.Errorf("task %s is there already: %w", id, task.ErrKeyTaken)}
+	}
+	return nil
+}
+
+// sameFollower reports whether the follower that stands is the one that the call means. Its trace may differ, and its payload may be
+// encrypted with another key.
+func sameFollower(then task.Spec, stands group.Row, wanted group.Follower) bool {
+	f, err := stands.Then()
+	if err != nil || !samePayload(then, f.Payload, wanted.Payload) {
+		return false
+	}
+	f.Payload, f.Traceparent = wanted.Payload, wanted.Traceparent
+	return reflect.DeepEqual(f, wanted)
 }
 
 // AddToGroup schedules the specs as further members of a group that is not sealed, up to task.MaxPerCall of them, and returns them as
