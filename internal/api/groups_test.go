@@ -26,7 +26,9 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, w *world, c clients, owner string) {
 		ctx, name := t.Context(), "of "+owner
-		made, err := c.MakeGroup(ctx, makeGroup(name, owner, true, newTask(owner)))
+		r := makeGroup(name, owner, true, newTask(owner))
+		r.Follower.OrderKey = "city-17"
+		made, err := c.MakeGroup(ctx, r)
 		pipelinetest.Must(t, err)
 		if g := made.GetGroup(); g.GetOpen() != 1 || g.GetSealed() || g.GetFollowerOwner() != owner || len(made.GetTaskIds()) != 1 {
 			t.Errorf("made is %v", made)
@@ -62,6 +64,9 @@ func TestGroups(t *testing.T) {
 		pipelinetest.Must(t, err)
 		if n := follower.GetTask().GetPayload().GetStructValue().GetFields()["group"].GetStructValue().GetFields()["cancelled"].GetNumberValue(); n != 3 {
 			t.Errorf("the follower's payload is %v, want 3 cancelled in it", follower.GetTask().GetPayload())
+		}
+		if key := follower.GetTask().GetOrderKey(); key != "city-17" {
+			t.Errorf("the follower's order key is %q, want city-17", key)
 		}
 		for _, open := range []bool{false, true} {
 			page, err := c.ListGroups(ctx, &v1.ListGroupsRequest{Open: open})

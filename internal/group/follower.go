@@ -20,6 +20,7 @@ type Follower struct {
 	MaxAttempts int               `json:"max_attempts"`
 	Payload     json.RawMessage   `json:"payload"`
 	Labels      map[string]string `json:"labels,omitempty"`
+	OrderKey    string            `json:"order_key,omitempty"` // as rows hold it
 	Traceparent string            `json:"traceparent,omitempty"`
 	AtMs        int64             `json:"at_ms,omitempty"` // its due time, in Unix ms; 0: InMs counts
 	InMs        int64             `json:"in_ms,omitempty"` // how long after the group's end it is due
@@ -44,7 +45,7 @@ func NewFollower(name string, spec task.Spec, now time.Time) (Follower, error) {
 	}
 	f := Follower{
 		ID: row.ID, Kind: row.Kind, Owner: row.Owner, Subject: row.Subject, Queue: row.Queue, MaxAttempts: row.MaxAttempts,
-		Payload: row.Payload, Labels: spec.Labels(), Traceparent: row.Traceparent,
+		Payload: row.Payload, Labels: spec.Labels(), OrderKey: row.OrderKey, Traceparent: row.Traceparent,
 	}
 	if at, fixed := spec.At(); fixed {
 		f.AtMs = at.UnixMilli()
@@ -112,7 +113,7 @@ func (f Follower) row(g task.Group, now time.Time) (task.Task, error) {
 	}
 	return task.Task{
 		ID: f.ID, Kind: f.Kind, Owner: f.Owner, Subject: f.Subject, Queue: f.Queue, MaxAttempts: f.MaxAttempts, Payload: payload,
-		Traceparent: f.Traceparent, DueAt: due, RunAt: due, CreatedAt: now, UpdatedAt: now, State: task.Pending, Version: 1,
+		OrderKey: f.OrderKey, Traceparent: f.Traceparent, DueAt: due, RunAt: due, CreatedAt: now, UpdatedAt: now, State: task.Pending, Version: 1,
 	}, nil
 }
 

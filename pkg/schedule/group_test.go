@@ -149,6 +149,24 @@ func TestFollowerComesWithTheLastEnd(t *testing.T) {
 	w.wantGroup(t, counts)
 }
 
+// A follower takes effect in order, as any task does.
+func TestFollowerInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	inOrder := task.NewKind[report](sum.Name(), task.InOrder())
+	for name, then := range map[string]task.Spec{
+		"by key":     inOrder.New("office", report{Month: "May"}, task.In(0), task.OrderKey("city-17")),
+		"by subject": inOrder.New("office", report{Month: "May"}, task.In(0), task.Subject("city-18")),
+	} {
+		wanted, err := then.Resolve(time.Now())
+		pipelinetest.Must(t, err)
+		made, id := w.group(t, name, members(1), task.Then(then))
+		w.end(t, task.Done, made...)
+		want(t, "order key of the follower "+name, w.wantFollower(t, id, task.Group{Name: name, Done: 1}).OrderKey, wanted.OrderKey)
+		want(t, "its places in the order", w.store.Number("SELECT COUNT(*) FROM duetime_orders WHERE task_id = ? AND order_key = ?", id[:], wanted.OrderKey), 1)
+	}
+}
+
 // Transactions of any size end members side by side, and some are rolled back.
 func TestFollowerComesOnceWhateverIsAtWork(t *testing.T) {
 	t.Parallel()
