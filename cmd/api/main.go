@@ -37,9 +37,14 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	env.OnStop("client", client.Close)
+	rows := store.On(client.DB(), store.MySQL)
 	served, err := api.New(api.Config{
 		Tokens: tokens, Origins: section.Origins, Logger: env.Log(), Metrics: env.Registry, Unavailable: client.Unavailable,
 		Full: func(err error) bool { return store.Classify(err) == store.Full },
+		Deployment: func(ctx context.Context) (string, error) {
+			layout, err := rows.RecentLayout(ctx)
+			return layout.Deployment, err
+		},
 	}, client.Client, client.Console())
 	if err != nil {
 		return fmt.Errorf("api.%w", err)
@@ -51,7 +56,7 @@ func run(ctx context.Context, env *process.Env) error {
 	if err := client.Ready(ctx); err != nil {
 		return err
 	}
-	defer presence.Start(presence.Config{Role: "api", Logger: env.Log()}, store.On(client.DB(), store.MySQL)).Stop()
+	defer presence.Start(presence.Config{Role: "api", Logger: env.Log()}, rows).Stop()
 	if _, err := env.ServeBy(ctx, server, "api", section.Listen); err != nil {
 		return err
 	}

@@ -31,6 +31,9 @@ type Config struct {
 	Unavailable func(err error) bool
 	// Full reports whether an error says that the database's disk is full and nothing was committed; nil: none does.
 	Full func(err error) bool
+
+	// Deployment returns the id of the schema, of which the key of cursors is made. Tokens with a scope need it.
+	Deployment func(ctx context.Context) (string, error)
 }
 
 // API serves the calls. Run it beside its handler.
@@ -67,7 +70,8 @@ func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) 
 	s := &service{client: client, console: c, watches: newWatches(c.Rows), places: newPlaces(ownersLists, ownersWaits)}
 	options := connect.WithHandlerOptions(
 		connect.WithRequestGate(access.admit),
-		connect.WithInterceptors(calls{&failures{unavailable: unavailable, full: full, log: log}}),
+		connect.WithInterceptors(calls{&failures{unavailable: unavailable, full: full, log: log}},
+			connect.UnaryInterceptorFunc(sealer{cfg.Deployment}.wrap)),
 		connect.WithCodec(strictJSON{"json"}), connect.WithCodec(strictJSON{"json; charset=utf-8"}),
 		connect.WithReadMaxBytes(maxMessage), unpacking(maxMessage), connect.WithCompressMinBytes(minCompressed),
 	)

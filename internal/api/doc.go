@@ -1,7 +1,7 @@
 // Package api serves duetime to services in any language: gRPC, gRPC-Web and JSON over HTTP by one handler, as
 // proto/duetime/v1 says.
 //
-// It owns who may call what (access.go), what a request may hold beyond the library's own limits (input.go, limits.go), how
+// It owns who may call what (access.go) and sees of a list's places (cursor.go), what a request may hold beyond the library's own limits (input.go, limits.go), how
 // errors are told (errors.go), also those of JSON that is no message (wrong.go, form.go) and of requests that are no calls
 // (http.go), and the page that describes the calls (page.go). It decides nothing about tasks: pkg/schedule and pkg/console do,
 // and a call is one call of theirs.

@@ -198,7 +198,7 @@ func pageOf(limit int32, cursor string) (int, string, error) {
 		return 0, "", &task.FieldError{Field: "limit", Problem: fmt.Sprintf("must be 1 to %d", maxPage)}
 	}
 	if len(cursor) > maxCursor {
-		return 0, "", &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
+		return 0, "", errCursor
 	}
 	return n, cursor, nil
 }

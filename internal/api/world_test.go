@@ -62,6 +62,10 @@ func serve(t testing.TB, p *embedded.Pipeline, tokens []api.Token) *world {
 	served, err := api.New(api.Config{
 		Tokens: tokens, Metrics: w.registry, Unavailable: p.Unavailable, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Full: func(err error) bool { return store.Classify(err) == store.Full },
+		Deployment: func(ctx context.Context) (string, error) {
+			layout, err := store.On(p.DB(), store.MySQL).Layout(ctx)
+			return layout.Deployment, err
+		},
 	}, p.Client, p.Console())
 	pipelinetest.Must(t, err)
 	stop := worldtest.Run(t, served.Run)
