@@ -23,6 +23,8 @@ const (
 //
 // If a shard fails, its rows that changed since then are compared once the shard answers again. The other shards' window
 // doesn't grow meanwhile.
+//
+// If the servers are others, their memory may be older than any window: everything is audited, too.
 type changed struct {
 	until    time.Time         // the end of the last window that was compared completely
 	compared map[task.ID]int64 // versions compared in the last window, of rows that the next window overlaps
@@ -39,7 +41,8 @@ func (c *changed) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 	if overlap := c.until.Add(-s.cfg.Longest - windowMargin); !c.until.IsZero() && overlap.Before(from) {
 		from = overlap // passes since then failed
 	}
-	if identity != c.identity {
+	others := identity != c.identity
+	if others {
 		c.compared = nil
 		from = from.Add(-failoverWindow)
 		s.alarmed = -1 // as if drift was found: many entries may be missing, so this sweep does not sleep
@@ -47,6 +50,10 @@ func (c *changed) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 	compared, err := s.compareChanged(ctx, "changed", from, to, c.compared, nil)
 	if err := s.index.skip(err); err != nil {
 		return loop.Result{}, err
+	}
+	if others && c.identity != "" {
+		s.cfg.Logger.InfoContext(ctx, "other index servers answer, all is audited")
+		s.auditAll()
 	}
 	c.until, c.compared, c.identity = to, compared, identity
 	since := s.uncompared.all()

@@ -74,3 +74,28 @@ func TestChangedWindowWidens(t *testing.T) {
 		})
 	}
 }
+
+// A server that comes back with a snapshot, or a replica that was cut off, lacks rows that changed long before the window.
+func TestOldMemoryIsAudited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{})
+	name, err := "primary", error(nil)
+	w.index = elsewhere{w.index, &name, &err}
+	w.put(t, w.insert(t, many(3*sampleEntries)...)...)
+	c := new(changed)
+	looks := func(when string, want int64) {
+		t.Helper()
+		w.run(t, c.pass)
+		if n := w.alarms.Load(); n != want {
+			t.Errorf("%s: %d alarms, want %d", when, n, want)
+		}
+	}
+	looks("a term that begins", 0)
+	looks("the same server", 0)
+	name = "snapshot"
+	w.flush(t)
+	looks("another server", 1)
+	looks("the same server once more", 1)
+	w.run(t, new(auditRows).pass)
+	w.wantTruth(t)
+}

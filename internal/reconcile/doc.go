@@ -41,4 +41,11 @@
 // so what needs MySQL alone goes on: operations, recurrences, the purge. A move of rows, or a change of the horizon, begins
 // its lap anew in each term; it could not go on without Redis. The changed pass of a term that begins then does not know how
 // far to look back. So everything is audited once Redis is back.
+//
+// # A Redis with an old memory
+//
+// A Redis that restarts from a snapshot, or a replica that was cut off before it took over, has the markers of before, so that
+// nothing is rebuilt. What it lacks may have changed long before the changed pass looks back. Wake-ups are not late, since the
+// lookahead compares each row before it is due; but lists come from Redis. So other servers within a term (Index.Identity) have
+// everything audited.
 package reconcile
