@@ -102,7 +102,10 @@ func TestOldPrimaryAnswersNothing(t *testing.T) {
 			return versions(s.Changed(ctx, time.Time{}, far, protocol.Cursor{}, 10))
 		}},
 		"owner's": {1, func(ctx context.Context) (int64, error) { return versions(s.ListOwner(ctx, nil, "bob", "")) }},
-		"epoch":   {42, func(ctx context.Context) (int64, error) { return s.Current(ctx, "daemon") }},
+		"owner's page": {1, func(ctx context.Context) (int64, error) {
+			return versions(s.ListOwnerPage(ctx, "bob", protocol.Cursor{}, 10))
+		}},
+		"epoch": {42, func(ctx context.Context) (int64, error) { return s.Current(ctx, "daemon") }},
 		"clock": {1, func(ctx context.Context) (int64, error) {
 			_, err := s.Clock(ctx)
 			return 1, err
