@@ -3,6 +3,7 @@ package consoleweb
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,11 +13,9 @@ import (
 
 const (
 	lineTasks       = 500 // of an owner, on the line
-	lineWidth       = 1000
-	lineRow         = 18 // between two rows of the line
-	lineTop         = 26 // above the first row
-	linePad         = 12 // beside the points at both ends
-	lineSpread      = 14 // two points nearer than this stand in rows of their own
+	lineRow         = 18  // between two rows of the line
+	lineTop         = 26  // above the first row
+	lineSpread      = 4   // percent of the width, on a phone that of a point; points nearer than this stand in rows of their own
 	maxLineRows     = 12
 	lineRecurrences = 10 // each takes two small statements
 )
@@ -32,9 +31,9 @@ type ownerView struct {
 	Spans       []string
 	From        int64 // of the line, in ms
 	To          int64
-	NowX        int // 0: outside of the line
+	NowX        string // in percent; empty: outside of the line
 	Height      int
-	Ticks       []lineTick
+	Ticks       []lineMoment
 	Points      []linePoint
 	Cut         bool // the window has more tasks
 	Earlier     string
@@ -42,18 +41,12 @@ type ownerView struct {
 	Tasks       []console.Task
 	Recurrences []console.RecurrenceLife
 	MoreRecur   bool
-	Width       int
-}
-
-// lineTick is a mark of the line's axis.
-type lineTick struct {
-	X    int
-	Text string
 }
 
 // linePoint is a task on the line.
 type linePoint struct {
-	X, Y int
+	X    string // in percent
+	Y    int
 	Task console.Task
 	Free bool // it can be dragged
 }
@@ -87,7 +80,7 @@ func lineSpanOf(name string) lineSpan {
 
 func readOwner(ctx context.Context, v *visit) (any, error) {
 	span := lineSpanOf(v.r.FormValue("span"))
-	out := &ownerView{Owner: v.r.FormValue("owner"), Typed: strings.TrimSpace(v.r.FormValue("from")), Span: span.name, Width: lineWidth}
+	out := &ownerView{Owner: v.r.FormValue("owner"), Typed: strings.TrimSpace(v.r.FormValue("from")), Span: span.name}
 	for _, s := range lineSpans() {
 		out.Spans = append(out.Spans, s.name)
 	}
@@ -136,24 +129,22 @@ func readOwner(ctx context.Context, v *visit) (any, error) {
 	return out, out.recur(ctx, v)
 }
 
-// draw places the points and the marks.
+// draw places the points and the marks, along the line in percent of its width.
 func (o *ownerView) draw(v *visit, from, to time.Time, span lineSpan) {
 	o.From, o.To = from.UnixMilli(), to.UnixMilli()
-	x := func(ms int64) int {
-		return linePad + int(float64(ms-o.From)/float64(max(1, o.To-o.From))*(lineWidth-2*linePad))
-	}
-	var ends []int // of each row, the place of its last point
+	x := func(ms int64) float64 { return float64(ms-o.From) / float64(max(1, o.To-o.From)) * 100 }
+	var ends []float64 // of each row, the place of its last point
 	for _, t := range o.Tasks {
-		at, row := x(t.DueAtMs), 0
-		for row < len(ends) && row < maxLineRows-1 && at-ends[row] < lineSpread {
-			row++
-		}
-		if row == len(ends) {
-			ends = append(ends, at)
+		at := x(t.DueAtMs)
+		row := slices.IndexFunc(ends, func(end float64) bool { return at-end >= lineSpread })
+		if row < 0 && len(ends) < maxLineRows {
+			row, ends = len(ends), append(ends, at)
+		} else if row < 0 {
+			row = slices.Index(ends, slices.Min(ends))
 		}
 		ends[row] = at
 		o.Points = append(o.Points, linePoint{
-			X: at, Y: lineTop + lineRow*row + lineRow/2, Task: t, Free: t.State == task.Pending && v.May(VerbMove),
+			X: percent(at), Y: lineTop + lineRow*row + lineRow/2, Task: t, Free: t.State == task.Pending && v.May(VerbMove),
 		})
 	}
 	o.Height = lineTop + lineRow*max(1, len(ends)) + lineRow/2
@@ -165,10 +156,10 @@ func (o *ownerView) draw(v *visit, from, to time.Time, span lineSpan) {
 		if span.step >= wholeDay {
 			form = "01-02"
 		}
-		o.Ticks = append(o.Ticks, lineTick{x(at.UnixMilli()), at.Format(form)})
+		o.Ticks = append(o.Ticks, lineMoment{X: percent(x(at.UnixMilli())), Text: at.Format(form)})
 	}
 	if now := v.now.UnixMilli(); now > o.From && now < o.To {
-		o.NowX = x(now)
+		o.NowX = percent(x(now))
 	}
 	half := span.length / 2
 	o.Earlier = v.Link("owner", "owner", o.Owner, "span", span.name, "from", v.Typed(from.Add(-half).UnixMilli()))

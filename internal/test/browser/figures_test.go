@@ -247,6 +247,40 @@ func TestNowIsInSight(t *testing.T) {
 	}
 }
 
+// An owner's line is as wide as the page. Its names and points don't cover each other, and a drag moves a task to the time that it showed.
+func TestOwnersLineIsAsWideAsThePage(t *testing.T) {
+	p := openPages(t, openBrowser(t))
+	p.due("bob", 30*time.Minute, time.Hour, 90*time.Minute, 2*time.Hour)
+	for width, owner := range map[int64]string{390: "ann", 1440: "eve"} {
+		p.do(chromedp.EmulateViewport(width, 800))
+		for _, span := range []string{"1h", "6h", "1d", "7d", "30d"} {
+			p.show("owner?owner=bob&span=" + span)
+			if line := eval[float64](p.tab, "document.querySelector('svg.line').getBoundingClientRect().width"); line < float64(width)-80 {
+				t.Errorf("%s at %d px: the line is %.0f px wide", span, width, line)
+			}
+			want(t, span+": the page scrolls sideways", eval[bool](p.tab, "document.documentElement.scrollWidth > innerWidth || document.querySelector('.wide svg.line') !== null"), false)
+			want(t, span+": a name covers the one before, or is cut", eval[bool](p.tab, `[...document.querySelectorAll("svg.line .mark")].map(e => e.getBoundingClientRect())
+				.some((r, i, all) => r.left < 0 || r.right > innerWidth || i > 0 && r.left < all[i - 1].right)`), false)
+			want(t, span+": a point covers another", eval[bool](p.tab, `[...document.querySelectorAll("svg.line circle")].map(e => e.getBoundingClientRect())
+				.some((r, i, all) => all.slice(0, i).some(q => Math.hypot(r.x - q.x, r.y - q.y) < 12))`), false)
+		}
+		made := p.due(owner, 20*time.Minute)[0]
+		p.show("owner?owner=" + owner + "&span=1h")
+		pixel := time.Duration(float64(time.Hour) / eval[float64](p.tab, "document.querySelector('svg.line').getBoundingClientRect().width"))
+		x, y := point(p.tab, made.ID)
+		drag(p.tab, x, y, 60)
+		p.there("#dialog[open] .question")
+		shown := eval[int64](p.tab, `Date.parse(document.querySelector("#drag").textContent.replace("\u202f", " "))`)
+		p.confirm()
+		var due int64
+		pipelinetest.Must(t, p.pipeline.DB().GetContext(t.Context(), &due, "SELECT due_at FROM duetime_tasks WHERE id = ?", made.ID[:]))
+		want(t, "due time of a task that was dragged", due, shown)
+		if off := time.UnixMilli(due).Sub(made.DueAt) - 60*pixel; off.Abs() > pixel+time.Second {
+			t.Errorf("at %d px: a drag of 60 px is off by %v, and a pixel is %v", width, off, pixel)
+		}
+	}
+}
+
 // The line of now walks on while the figures stand, but not for those who want no motion.
 func TestNowWalks(t *testing.T) {
 	p := openPages(t, openBrowser(t))

@@ -4,30 +4,19 @@
 (function () {
   var output = document.getElementById("drag"), moving = null, dropped = null;
 
-  // The line of a point, and what its ends mean.
-  function lineOf(link) {
-    var line = link.closest("svg.line"), width = line.viewBox.baseVal.width;
-    var pad = Number(line.dataset.pad), from = Number(line.dataset.from), to = Number(line.dataset.to);
-    return {
-      within: function (x) { return Math.min(width - pad, Math.max(pad, x)); },
-      place: function (e) {
-        return this.within(new DOMPoint(e.clientX, e.clientY).matrixTransform(line.getScreenCTM().inverse()).x);
-      },
-      moment: function (x) {
-        var ms = from + (x - pad) / (width - 2 * pad) * (to - from);
-        var step = to - from > 2 * 86400000 ? 60000 : 1000;
-        return new Date(Math.round(ms / step) * step);
-      },
-    };
-  }
   function take(link) {
-    var circle = link.querySelector("circle");
+    var circle = link.querySelector("circle"), cx = circle.getAttribute("cx");
     link.classList.add("moving");
-    return { link: link, circle: circle, cx: circle.getAttribute("cx"), line: lineOf(link) };
+    return { link: link, circle: circle, line: link.closest("svg.line"), cx: cx, part: parseFloat(cx) / 100 };
   }
-  function show(what, x) {
-    what.circle.setAttribute("cx", x);
-    output.textContent = what.line.moment(x).toLocaleString(document.documentElement.lang);
+  // show puts a point at a part of its line's length, and says what time that is.
+  function show(what, part) {
+    var from = Number(what.line.dataset.from), length = Number(what.line.dataset.to) - from;
+    var step = length > 2 * 86400000 ? 60000 : 1000;
+    what.part = Math.min(1, Math.max(0, part));
+    what.at = new Date(Math.round((from + what.part * length) / step) * step);
+    what.circle.setAttribute("cx", what.part * 100 + "%");
+    output.textContent = what.at.toLocaleString(document.documentElement.lang);
   }
   function back(what) {
     if (!what) { return; }
@@ -35,10 +24,11 @@
     what.link.classList.remove("moving");
     output.textContent = "";
   }
-  function move(what, at) {
+  // move asks for the time that was said.
+  function move(what) {
     dropped = what;
     window.duetimeAsk("change?" + new URLSearchParams({
-      do: "task.move", id: what.link.dataset.id, version: what.link.dataset.version, at: at.toISOString(),
+      do: "task.move", id: what.link.dataset.id, version: what.link.dataset.version, at: what.at.toISOString(),
     }).toString());
   }
   function free(e) { return e.target.closest("svg.line a.free"); }
@@ -58,7 +48,8 @@
   document.addEventListener("pointermove", function (e) {
     if (!moving || !moving.moved && Math.abs(e.clientX - moving.x) < 4) { return; }
     moving.moved = true;
-    show(moving, moving.line.place(e));
+    var box = moving.line.getBoundingClientRect();
+    show(moving, (e.clientX - box.left) / box.width);
   });
   document.addEventListener("pointerup", function (e) {
     var what = moving;
@@ -67,7 +58,7 @@
     if (!what.moved) { return back(what); }
     // The click that follows would open the task.
     what.link.addEventListener("click", function (e) { e.preventDefault(); }, { once: true });
-    move(what, what.line.moment(what.line.place(e)));
+    move(what);
   });
   document.addEventListener("pointercancel", function () {
     back(moving);
@@ -77,7 +68,7 @@
   document.addEventListener("keydown", function (e) {
     var link = free(e);
     if (!link) { return; }
-    var arrow = e.key === "ArrowLeft" ? -2 : e.key === "ArrowRight" ? 2 : 0;
+    var arrow = e.key === "ArrowLeft" ? -0.002 : e.key === "ArrowRight" ? 0.002 : 0;
     if (!dropped || dropped.link !== link) {
       if (!arrow) { return; }
       back(dropped);
@@ -85,10 +76,10 @@
     }
     if (arrow) {
       e.preventDefault();
-      show(dropped, dropped.line.within(Number(dropped.circle.getAttribute("cx")) + arrow));
+      show(dropped, dropped.part + arrow);
     } else if (e.key === " ") {
       e.preventDefault();
-      move(dropped, dropped.line.moment(Number(dropped.circle.getAttribute("cx"))));
+      move(dropped);
     } else if (e.key === "Escape") {
       back(dropped);
       dropped = null;
