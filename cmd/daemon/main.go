@@ -52,13 +52,21 @@ func run(ctx context.Context, env *process.Env) error {
 	})
 }
 
-// surveyedTasks is how many pending tasks a survey reads. A task that waits for a worker of its kind is retried within
-// ten minutes, and most that wait for an earlier task within one, so they are among the first.
-const surveyedTasks = 10_000
+const (
+	// surveyedTasks is how many of the next pending tasks a survey reads. A task that waits for a worker of its kind is retried within
+	// ten minutes, and most that wait for an earlier task within one, so they are among the first.
+	surveyedTasks = 10_000
+	// surveyBehind is how long a survey looks behind crowds of what is due.
+	surveyBehind = 300 * time.Millisecond
+)
 
 func unhandled(s *store.Store) func(ctx context.Context) ([]survey.Unhandled, error) {
 	return func(ctx context.Context) ([]survey.Unhandled, error) {
-		rows, err := s.Unhandled(ctx, surveyedTasks)
+		waiting, _, at, err := s.Waiting(ctx, 0, surveyBehind)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := s.Unhandled(ctx, waiting, at, surveyedTasks)
 		all := make([]survey.Unhandled, len(rows))
 		for i, row := range rows {
 			all[i] = survey.Unhandled(row)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -37,7 +36,7 @@ func (s *Store) Oldest(ctx context.Context) (oldest map[string]time.Time, now ti
 	return oldest, now, nil
 }
 
-// oldestBehind is how long Oldest looks behind crowds: it is asked at each scrape.
+// oldestBehind is how long Oldest and Live look behind crowds: Oldest is asked at each scrape.
 const oldestBehind = 300 * time.Millisecond
 
 // Count returns the number of rows in a state. It reads an index entry for each row: seconds for tens of millions.
@@ -145,47 +144,68 @@ type Unhandled struct {
 const unhandledSpan = time.Hour
 
 // Unhandled counts the tasks that wait for a worker of their kind, the largest numbers first. Either a worker has put them off,
-// or they are due and no hint has brought them to one, as while Kafka is away. It reads the first limit pending tasks by run
-// time, or those of the next hour if limit is 0.
-func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
+// or they are due and no hint has brought them to one, as while Kafka is away. Of those that are due it counts what Waiting returned,
+// of that time. Of the others it reads the next ones by run time.
+func (s *Store) Unhandled(ctx context.Context, waiting []Waiting, at time.Time, next int) ([]Unhandled, error) {
+	ahead, err := s.countPutOff(ctx, s.db, "> ? ORDER BY run_at, id LIMIT ?", at.UnixMilli(), next)
+	if err != nil {
+		return nil, err
+	}
+	return s.unhandled(ctx, slices.Concat(waiting, ahead)), nil
+}
+
+// AllUnhandled is Unhandled among all that is due in an hour.
+func (s *Store) AllUnhandled(ctx context.Context) ([]Unhandled, error) {
 	db, done, err := s.patient()
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	handlers := s.handlers(ctx)
-	from := "SELECT queue, kind, run_at, last_error FROM duetime_tasks" + s.dialect.Force("duetime_tasks_due") + " WHERE state = 0"
-	args := []any{transition.Unhandled + "%", transition.Unknown + "%"}
-	if limit > 0 {
-		floor, err := s.floorMs(ctx)
-		if err != nil {
-			return nil, err
-		}
-		from += " AND run_at >= ? ORDER BY run_at, id LIMIT ?"
-		args = append(args, floor, limit)
-	} else {
-		from += " AND run_at < " + s.dialect.now() + " + ?"
-		args = append(args, unhandledSpan.Milliseconds())
+	all, err := s.countPutOff(ctx, db, "< "+s.dialect.now()+" + ?", unhandledSpan.Milliseconds())
+	if err != nil {
+		return nil, err
 	}
-	var all []Unhandled
-	var u Unhandled
-	var putOff, due bool
-	err = forEach(ctx, db, "SELECT queue, kind, last_error LIKE ? OR last_error LIKE ? AS put_off, run_at <= "+s.dialect.now()+" AS due, COUNT(*)"+
-		" FROM ("+from+") AS waiting GROUP BY queue, kind, put_off, due ORDER BY queue, kind", args,
-		[]any{&u.Queue, &u.Kind, &putOff, &due, &u.Tasks}, func() {
-			waits := putOff || due && handlers.lack(u.Queue, u.Kind)
-			switch last := len(all) - 1; {
-			case waits && last >= 0 && all[last].Queue == u.Queue && all[last].Kind == u.Kind:
-				all[last].Tasks += u.Tasks
-			case waits:
-				all = append(all, u)
+	return s.unhandled(ctx, all), nil
+}
+
+// countPutOff counts pending tasks whose run time is in a range: those that are due, and those that a worker has put off.
+func (s *Store) countPutOff(ctx context.Context, db *sqlx.DB, within string, args ...any) (all []Waiting, err error) {
+	var w Waiting
+	var due bool
+	err = forEach(ctx, db, "SELECT queue, kind, due, COUNT(*), SUM(put_off) FROM (SELECT queue, kind, run_at <= "+s.dialect.now()+" AS due, "+
+		putOff+" FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+" WHERE state = 0 AND run_at "+within+") AS some GROUP BY queue, kind, due",
+		args, []any{&w.Queue, &w.Kind, &due, &w.Due, &w.PutOff}, func() {
+			if !due {
+				w.Due = 0
 			}
+			all = append(all, w)
 		})
 	if err != nil {
 		return nil, fmt.Errorf("count unhandled tasks: %w", err)
 	}
-	slices.SortStableFunc(all, func(a, b Unhandled) int { return -cmp.Compare(a.Tasks, b.Tasks) })
 	return all, nil
+}
+
+func (s *Store) unhandled(ctx context.Context, all []Waiting) (found []Unhandled) {
+	handlers := s.handlers(ctx)
+	tasks := map[Unhandled]int64{}
+	for _, w := range all {
+		n := w.PutOff
+		if handlers.lack(w.Queue, w.Kind) {
+			n = max(n, w.Due)
+		}
+		if n > 0 {
+			tasks[Unhandled{Queue: w.Queue, Kind: w.Kind}] += n
+		}
+	}
+	for u, n := range tasks {
+		u.Tasks = n
+		found = append(found, u)
+	}
+	slices.SortFunc(found, func(a, b Unhandled) int {
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Kind, b.Kind))
+	})
+	return found
 }
 
 // counts runs a query that returns a key and a number in each row.

@@ -21,10 +21,10 @@ type Live struct {
 	Degraded               map[string]int // workers, by queue; others are absent
 	Epochs                 map[string]int64
 	Processes              []Process
-	Unhandled              []Unhandled // tasks that wait for a worker of their kind, among the next ones by run time
+	Unhandled              []Unhandled // tasks that wait for a worker of their kind, among those that are due and the next ones
 }
 
-// liveUnhandled is how many tasks Live reads to find those that wait for a worker of their kind.
+// liveUnhandled is how many of the next tasks Live reads to find those that wait for a worker of their kind.
 const liveUnhandled = 5000
 
 // DueTasks are the tasks of one queue that are due and not done.
@@ -85,7 +85,11 @@ func (s *Store) liveRequests(ctx context.Context, l *Live, _ time.Duration) (err
 	if l.Degraded, err = s.Degraded(ctx, l.Now); err != nil {
 		return err
 	}
-	if l.Unhandled, err = s.Unhandled(ctx, liveUnhandled); err != nil {
+	waiting, _, at, err := s.Waiting(ctx, 0, oldestBehind)
+	if err != nil {
+		return err
+	}
+	if l.Unhandled, err = s.Unhandled(ctx, waiting, at, liveUnhandled); err != nil {
 		return err
 	}
 	if l.Processes, err = s.Processes(ctx); err != nil {

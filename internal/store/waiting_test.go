@@ -1,13 +1,17 @@
 package store_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 )
 
 // dueCrowd makes pending rows of a queue, due one after the other in the two hours before now. Their numbers make their ids.
@@ -63,6 +67,30 @@ func TestWaitingSeesBehindCrowds(t *testing.T) {
 		got, whole = counted(0) // these late tasks became due last
 		if d := cmp.Diff(want, got); d != "" || whole {
 			t.Errorf("in no time: whole: %v (-want +got):\n%s", whole, d)
+		}
+	})
+}
+
+// A crowd of due tasks hides no task that waits for a worker of its kind, be it due or put off.
+func TestUnhandledSeesBehindCrowds(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		dueCrowd(t, s, "mails", "mail", 1, 25_000, now)
+		worker := store.Process{ID: "w", Role: "worker", Detail: store.ProcessDetail{Queues: []string{"default"}, Kinds: []string{"known"}}}
+		must(t, s.ReportProcess(t.Context(), worker, 0))
+		waits := newTasks(t, 2)
+		for i := range waits {
+			waits[i].RunAt, waits[i].Queue, waits[i].Kind = now.Add(-time.Minute), "default", []string{"removed", "typo"}[i]
+		}
+		waits = inserted(t, s, waits...)
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+			must(t, worldtest.Save(ctx, s, tx, transition.Await(waits[0], now.Add(time.Minute))))
+		})
+		value[time.Time](t)(store.ReadFloor(t.Context(), s, 0)) // which these rows come to stand below
+		want := []store.Unhandled{{Queue: "default", Kind: "removed", Tasks: 1}, {Queue: "default", Kind: "typo", Tasks: 1}}
+		if d := cmp.Diff(want, unhandled(t, s)); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
 		}
 	})
 }

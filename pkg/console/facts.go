@@ -21,7 +21,7 @@ const (
 	comingStep    = time.Minute
 	comingSteps   = 60
 	newestDead    = 1000
-	maxUnhandled  = 5000 // pending tasks, in search of those that wait for a worker of their kind
+	maxUnhandled  = 5000 // of the next tasks, in search of those that wait for a worker of their kind
 )
 
 // facts is why.Facts while it is read.
@@ -128,14 +128,14 @@ func (f *facts) lacks(part string) {
 }
 
 func (f *facts) readWaiting(ctx context.Context) error {
-	waiting, whole, _, err := f.c.store.Waiting(ctx, f.c.lateAfterGrace(), behindTimeout)
+	waiting, whole, at, err := f.c.store.Waiting(ctx, f.c.lateAfterGrace(), behindTimeout)
 	if err != nil {
 		return err
 	}
 	if f.waiting = waiting; !whole {
 		f.lacks(why.PartBehind)
 	}
-	f.unhandled, err = f.c.store.Unhandled(ctx, maxUnhandled)
+	f.unhandled, err = f.c.store.Unhandled(ctx, waiting, at, maxUnhandled)
 	return err
 }
 

@@ -89,7 +89,7 @@ func (c *Console) Verify(ctx context.Context) (Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	unhandled, err := c.store.Unhandled(ctx, 0)
+	unhandled, err := c.store.AllUnhandled(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -165,6 +166,15 @@ func TestWhyLooksBehindCrowds(t *testing.T) {
 	w.wantAnswer(said, "no-worker", map[string]any{"queue": "default", "kind": "meal"})
 	said.Answers = said.Answers[1:]
 	w.wantAnswer(said, "paused", map[string]any{"queue": "mails"})
+
+	odd := w.due(w.now(), lately)
+	w.store.Exec("UPDATE duetime_tasks SET kind = 'maal' WHERE id = ?", odd.ID[:])
+	pipelinetest.Await(t, "the task that no worker handles to be found", func() bool {
+		w.live()
+		said, err = w.console().Why(t.Context())
+		pipelinetest.Must(t, err)
+		return slices.ContainsFunc(said.Answers, func(a why.Answer) bool { return a.Rule == "unknown-kind" && a.Evidence["kind"] == "maal" })
+	})
 }
 
 // A handler is slow if it takes longer now than on the day before.
