@@ -46,20 +46,25 @@ func (n *nowView) away(server string) bool {
 	return slices.ContainsFunc(n.Why.Answers, func(a console.Answer) bool { return a.Evidence["server"] == server })
 }
 
+// leader tells who leads, how far a new leader has taken over, and how many others could.
 func (n *nowView) leader(v *visit, l console.Leader) component {
+	if l.Host == "" {
+		return component{l.Name, v.T("nobody"), "dead"}
+	}
 	spare := -1
 	for _, p := range n.Processes {
 		if p.Role == l.Name && p.State != console.ProcessSilent {
 			spare++
 		}
 	}
-	switch {
-	case l.Host == "":
-		return component{l.Name, v.T("nobody"), "dead"}
-	case spare > 0:
-		return component{l.Name, v.T("now.leads", cleaned(l.Host)) + ", " + v.T("now.spare", spare), ""}
+	c := component{l.Name, v.T("now.leads", cleaned(l.Host)), ""}
+	if l.Of != nil && *l.Shards < *l.Of {
+		c.Text, c.Class = c.Text+", "+v.T("now.leadsof", *l.Shards, *l.Of), "late"
 	}
-	return component{l.Name, v.T("now.leads", cleaned(l.Host)), ""}
+	if spare > 0 {
+		return component{c.Name, c.Text + ", " + v.T("now.spare", spare), c.Class}
+	}
+	return component{c.Name, c.Text + ", " + v.T("now.nospare"), c.Class}
 }
 
 // workers tells how many there are, and which versions they run.
