@@ -129,6 +129,10 @@ func TestKilledServerComesBackEmpty(t *testing.T) {
 		t.Error("the identity did not tell the restart")
 	}
 	subscribed(t, x, 1, in) // the subscription came back by itself
+	eventually(t, "a second since the start", func(ctx context.Context) bool {
+		up, err := x.Uptime(ctx)
+		return err == nil && up >= time.Second && up < time.Hour
+	})
 }
 
 func TestPutOfManyShardsFailsAsAWhole(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -27,6 +28,22 @@ func (x *Index) Identity(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("read redis identity: %w", err)
 	}
 	return strings.Join(facts, " "), nil
+}
+
+// Uptime returns for how long the server that was started last has been up; 0 for one that doesn't say. Servers of a cluster that
+// don't answer are left out.
+func (x *Index) Uptime(ctx context.Context) (time.Duration, error) {
+	facts, err := x.facts(ctx, []string{"server"}, "uptime_in_seconds")
+	if err != nil && len(facts) == 0 {
+		return 0, fmt.Errorf("read redis uptime: %w", err)
+	}
+	youngest := 0
+	for i, fact := range facts {
+		if seconds, _ := strconv.Atoi(fact); i == 0 || seconds < youngest {
+			youngest = seconds
+		}
+	}
+	return time.Duration(youngest) * time.Second, nil
 }
 
 // ClaimNamespace records the deployment as the owner of the namespace's keys if there is no record, and returns the

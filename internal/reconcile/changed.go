@@ -51,9 +51,10 @@ func (c *changed) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 	if err := s.index.skip(err); err != nil {
 		return loop.Result{}, err
 	}
-	if others && c.identity != "" {
-		s.cfg.Logger.InfoContext(ctx, "other index servers answer, all is audited")
-		s.auditAll()
+	if others {
+		if err := c.auditOthers(ctx, s); err != nil {
+			return loop.Result{}, err
+		}
 	}
 	c.until, c.compared, c.identity = to, compared, identity
 	since := s.uncompared.all()
@@ -62,6 +63,20 @@ func (c *changed) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 		delete(since, shard)
 	}
 	return loop.Result{}, s.catchUp(ctx, since, to)
+}
+
+// auditOthers has everything audited, since the servers are not those of the last pass. A term that begins does not know who they
+// were: it judges by their age.
+func (c *changed) auditOthers(ctx context.Context, s *sweep) error {
+	if c.identity == "" {
+		up, err := s.index.Uptime(ctx)
+		if err != nil || up >= auditAfter {
+			return err
+		}
+	}
+	s.cfg.Logger.InfoContext(ctx, "index may have an old memory, all is audited")
+	s.auditAll()
+	return nil
 }
 
 // catchUp compares the rows of shards that failed in earlier passes and answer now, from when they failed.

@@ -98,4 +98,8 @@ func TestOldMemoryIsAudited(t *testing.T) {
 	looks("the same server once more", 1)
 	w.run(t, new(auditRows).pass)
 	w.wantTruth(t)
+	c, w.up = new(changed), auditAfter-time.Second
+	w.alarms.Store(0)
+	looks("a term that begins soon after the server's start", 1)
+	looks("its next look", 1)
 }

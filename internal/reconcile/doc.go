@@ -46,6 +46,9 @@
 //
 // A Redis that restarts from a snapshot, or a replica that was cut off before it took over, has the markers of before, so that
 // nothing is rebuilt. What it lacks may have changed long before the changed pass looks back. Wake-ups are not late, since the
-// lookahead compares each row before it is due; but lists come from Redis. So other servers within a term (Index.Identity) have
-// everything audited.
+// lookahead compares each row before it is due; but lists come from Redis. So everything is audited
+//
+//   - if other servers answer within a term (Index.Identity), and
+//   - by each term that begins within a day (auditAfter) of a server's start: the term does not know who answered before, and the
+//     daemon that knew may have died, with Redis or before its audits were through.
 package reconcile

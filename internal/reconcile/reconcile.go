@@ -91,6 +91,7 @@ type Index interface {
 	ScanOwners(ctx context.Context, shard int, cursor protocol.ScanCursor, count int64) ([]protocol.Entry, protocol.ScanCursor, error)
 	Remove(ctx context.Context, shard int, e protocol.Entry) (bool, error)
 	Identity(ctx context.Context) (string, error)
+	Uptime(ctx context.Context) (time.Duration, error)
 }
 
 // Stream is what the passes need of Kafka.

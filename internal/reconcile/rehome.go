@@ -26,8 +26,8 @@ const (
 	rehomeSleep = 3  // times what the small page took
 )
 
-// auditAfter is how long after a change of shards a term that begins has everything audited: the daemon that ended the change
-// may have died before its audits were through.
+// auditAfter is how long after a change of shards, or the start of a Redis server, a term that begins has everything audited: the
+// daemon that saw it may have died before its audits were through.
 const auditAfter = 24 * time.Hour
 
 // rehome moves rows to their owners' places while the number of shards changes.

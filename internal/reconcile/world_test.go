@@ -41,7 +41,8 @@ type world struct {
 	raw    *redis.Client // past the index's guards
 	ns     string
 	now    time.Time
-	hooked func() // called once, after the first call of a pass; may be nil
+	up     time.Duration // of the index server
+	hooked func()        // called once, after the first call of a pass; may be nil
 }
 
 // base is the database's time when a test begins.
@@ -63,7 +64,7 @@ func onMiniredis(t testing.TB) (*world, *worldtest.MemoryRedis) {
 
 func newWorldOn(t testing.TB, dsn string, sets index.Config, cfg Config) *world {
 	t.Helper()
-	w := &world{rows: worldtest.OpenStore(t, dsn, store.Options{}), ns: pipelinetest.Namespace(t), now: base}
+	w := &world{rows: worldtest.OpenStore(t, dsn, store.Options{}), ns: pipelinetest.Namespace(t), now: base, up: auditAfter}
 	pipelinetest.Must(t, w.rows.Migrate(t.Context(), migrations.Files, w.ns, shards))
 	sets.Namespace, sets.PutUntil = w.ns, w.putUntil
 	w.sets, w.raw = worldtest.OpenIndex(t, sets)
@@ -119,6 +120,8 @@ func (h hookIndex) Standings(ctx context.Context, tasks []task.Task) ([]protocol
 	defer h.w.called()
 	return h.Index.Standings(ctx, tasks)
 }
+
+func (h hookIndex) Uptime(context.Context) (time.Duration, error) { return h.w.up, nil }
 
 func (w *world) clock() time.Time { return w.now }
 
