@@ -29,6 +29,10 @@
 // pass is a sweep (sweep.go): it tells the time, sleeps between pages, and leaves out shards that have failed since it began
 // (skipped.go). A pass goes through rows by a walk (walk.go), which keeps its place.
 //
+// Walks through pending rows begin at the store's floor: in front of it there may be millions of index entries of tasks that ended.
+// A row that comes to stand below is found by the store within minutes and makes the floor its own. It is past its time, so the
+// overdue pass puts it; if it is misplaced, an audit moves it.
+//
 // Every pass first reads the epoch and stops if a newer daemon leads. Two daemons may overlap, which costs work, never
 // correctness.
 //

@@ -110,7 +110,11 @@ func (h *horizon) fill(ctx context.Context, s *sweep, l protocol.Layout) (loop.R
 		h.began = s.now()
 	}
 	if !h.filled {
-		over, err := h.rows.pages(ctx, s, s.pending(time.Time{}, farFuture, page), upTo(feedPages), func(rows []task.Task) error {
+		floor, err := s.store.Floor(ctx)
+		if err != nil {
+			return loop.Result{}, err
+		}
+		over, err := h.rows.pages(ctx, s, s.pending(floor, farFuture, page), upTo(feedPages), func(rows []task.Task) error {
 			return cmp.Or(s.mendUnlike(ctx, feedReason, rows), s.index.err()) // the page is repeated, also if some shards have failed
 		})
 		if err != nil || !over {

@@ -128,12 +128,16 @@ const (
 
 // scan reads and fills side by side: MySQL reads the next page while Redis takes others.
 func (b *rebuild) scan(ctx context.Context, s *sweep, tokens map[int]string) (int, error) {
+	floor, err := s.store.Floor(ctx)
+	if err != nil {
+		return 0, err
+	}
 	var total atomic.Int64
 	pages := make(chan []task.Task, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(pages)
-		_, err := new(walk).pages(ctx, s, s.lost(tokens), nil, func(rows []task.Task) error {
+		_, err := new(walk).pages(ctx, s, s.lost(tokens, floor), nil, func(rows []task.Task) error {
 			select {
 			case pages <- rows:
 			case <-ctx.Done():
@@ -153,19 +157,19 @@ func (b *rebuild) scan(ctx context.Context, s *sweep, tokens map[int]string) (in
 			return nil
 		})
 	}
-	err := group.Wait()
+	err = group.Wait()
 	return int(total.Load()), err
 }
 
-// lost reads pages of the pending rows of the missing shards up to the horizon. Rows that come within it during the scan are the
-// lookahead's.
-func (s *sweep) lost(tokens map[int]string) readPage {
+// lost reads pages of the pending rows of the missing shards from the floor up to the horizon. Rows that come within the horizon
+// during the scan are the lookahead's.
+func (s *sweep) lost(tokens map[int]string, floor time.Time) readPage {
 	return func(ctx context.Context, after protocol.Cursor) ([]task.Task, protocol.Cursor, error) {
 		layout, err := s.layoutFor(ctx, "rebuilt") // a horizon may be set during the scan
 		if err != nil {
 			return nil, protocol.Cursor{}, err
 		}
-		rows, next, err := s.pending(time.Time{}, horizonEnd(layout, s.now), scanPage)(ctx, after)
+		rows, next, err := s.pending(floor, horizonEnd(layout, s.now), scanPage)(ctx, after)
 		return slices.DeleteFunc(rows, func(row task.Task) bool { return tokens[row.Shard] == "" }), next, err
 	}
 }

@@ -135,7 +135,11 @@ func (m *rehome) pages(ctx context.Context, s *sweep, busy bool) (over bool, err
 	if busy {
 		size, n = rehomeSmall, 1
 	}
-	read := s.pending(time.Time{}, farFuture, size)
+	floor, err := s.store.Floor(ctx)
+	if err != nil {
+		return false, err
+	}
+	read := s.pending(floor, farFuture, size)
 	if m.dead {
 		read = func(ctx context.Context, after protocol.Cursor) (rows []task.Task, next protocol.Cursor, err error) {
 			if rows, err = s.store.DeadPage(ctx, after, size); len(rows) == size {

@@ -57,7 +57,7 @@ type flooredStore struct {
 
 func (s flooredStore) Floor(context.Context) (time.Time, error) { return s.floor, nil }
 
-// Passes that come often read from the floor on: in front of it there may be millions of entries of ended tasks.
+// Passes read from the floor on: in front of it there may be millions of entries of ended tasks.
 func TestPassesBeginAtTheFloor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
@@ -68,18 +68,33 @@ func TestPassesBeginAtTheFloor(t *testing.T) {
 		below.Queue, above.Queue = queue, queue
 		w.insert(t, below, above)
 	}
+	onlyAbove := map[string]int{"default": 1, "paused": 1}
+	settled := func(change func(), pass sweepRun) sweepRun { // a change that all processes know
+		change()
+		w.layout(t)
+		w.run(t, pass)
+		w.now = w.now.Add(w.cfg.Settle)
+		return pass
+	}
 	for _, c := range []struct {
 		name string
-		pass sweepRun
+		pass func() sweepRun
 		want map[string]int
 	}{
-		{"overdue", new(overdue).pass, map[string]int{"default": 2, "paused": 1}}, // the look at paused rows reads both
-		{"audit", w.auditRows().pass, map[string]int{"default": 1, "paused": 1}},
+		{"overdue", func() sweepRun { return new(overdue).pass }, map[string]int{"default": 2, "paused": 1}}, // the look at paused rows reads both
+		{"audit", func() sweepRun { return w.auditRows().pass }, onlyAbove},
+		{"rebuild", func() sweepRun { return new(rebuild).pass }, onlyAbove},
+		{"horizon", func() sweepRun {
+			return settled(func() {
+				pipelinetest.Must(t, w.rows.SetHorizon(t.Context(), w.layout(t), 0, true, protocol.Event{At: w.now, Name: protocol.EventHorizon}))
+			}, new(horizon).pass)
+		}, onlyAbove},
+		{"rehome", func() sweepRun { return settled(func() { w.change(t, 16) }, new(rehome).pass) }, onlyAbove},
 	} {
-		store := w.store
+		pass, store := c.pass(), w.store
 		w.store = flooredStore{store, base.Add(-time.Hour)}
 		read := w.counted()
-		w.run(t, c.pass)
+		w.run(t, pass)
 		if d := cmp.Diff(c.want, read.rows); d != "" {
 			t.Errorf("%s read (-want +got):\n%s", c.name, d)
 		}
