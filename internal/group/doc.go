@@ -36,6 +36,16 @@
 //   - A rollback, also to a savepoint, takes counts and rows back together: the counts follow from the transaction's list at its end,
 //     or, in a transaction that its caller commits, right behind the rows.
 //
+// # Members that were not counted
+//
+// The daemon compares the counts of open groups with the rows of their members, which may be millions: whoever ended a member while
+// the counts are locked would wait for seconds, and an outside handler would act twice. So it counts without a lock:
+//
+//  1. One statement reads the counts and counts the rows, so both are of one moment: [Count]. If they agree, that is all.
+//  2. A transaction locks the counts, and adds the difference ([Mend]). Since then our transactions may have changed rows and counts,
+//     but both alike: the difference is still the same. Others may have changed rows: the next count finds that.
+//  3. If the group was checked since the statement, another daemon may have added the same difference: then nothing is added.
+//
 // # Order of locks
 //
 // Tasks, recurrences, rows of services, then groups in the order of their names; of a group its parts in their order, then its row.

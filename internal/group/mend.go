@@ -10,40 +10,39 @@ import (
 	"github.com/duetime/duetime/internal/protocol"
 )
 
-// Mend compares the counts of a group with its members' rows, and puts right what differs: programs that don't count may have ended
-// members, retried them, or deleted their rows. count counts the rows, once all parts are locked: all that our transactions have
-// counted is committed then. Mend returns how many members it has counted.
-func Mend(ctx context.Context, q sqlx.ExtContext, store Store, name string, now time.Time,
-	count func(ctx context.Context, q sqlx.QueryerContext, name string) (Part, error),
-) (Outcome, int, error) {
+// Count is what a group's counts and its members' rows say at one moment.
+type Count struct {
+	Counted, Rows Part
+	CheckedAt     time.Time // as the group's row says
+}
+
+// Uncounted is how many members have ended, or were retried, without being counted: programs that don't count may have ended members,
+// retried them, or deleted their rows.
+func (c Count) Uncounted() int { return max(c.Counted.Open-c.Rows.Open, c.Rows.Open-c.Counted.Open) }
+
+// Mend adds to a group's counts what was not counted, unless somebody has checked the group since. It returns how many members it has
+// counted.
+func Mend(ctx context.Context, q sqlx.ExtContext, store Store, name string, c Count, now time.Time) (Outcome, int, error) {
 	w := writer{ctx: ctx, q: q, store: store, now: now}
-	n, err := w.mend(name, count)
+	n, err := w.mend(name, c)
 	if err != nil {
 		return w.out, 0, fmt.Errorf("mend group %s: %w", name, err)
 	}
 	return w.out, n, nil
 }
 
-func (w *writer) mend(name string, count func(ctx context.Context, q sqlx.QueryerContext, name string) (Part, error)) (int, error) {
+func (w *writer) mend(name string, c Count) (int, error) {
 	parts, err := w.store.LockParts(w.ctx, w.q, name)
 	if err != nil || len(parts) == 0 {
 		return 0, err
 	}
 	g, found, err := w.store.LockGroup(w.ctx, w.q, name)
-	if err != nil || !found || !g.EndedAt.IsZero() {
-		return 0, err
-	}
-	rows, err := count(w.ctx, w.q, name)
-	if err != nil {
+	if err != nil || !found || !g.EndedAt.IsZero() || !g.CheckedAt.Equal(c.CheckedAt) {
 		return 0, err
 	}
 	g.CheckedAt = w.now
-	sum := SumOf(parts)
-	n := max(sum.Open-rows.Open, rows.Open-sum.Open)
-	if n == 0 {
-		return 0, w.store.SaveGroup(w.ctx, w.q, g)
-	}
-	sum = sum.mended(rows)
+	sum, was, is := SumOf(parts), c.Counted, c.Counted.mended(c.Rows)
+	sum.add(Part{Open: is.Open - was.Open, Done: is.Done - was.Done, Dead: is.Dead - was.Dead, Cancelled: is.Cancelled - was.Cancelled})
 	g.OpenParts = sign(sum.Open)
 	if !g.Sealed {
 		g.OpenParts++
@@ -56,8 +55,8 @@ func (w *writer) mend(name string, count func(ctx context.Context, q sqlx.Querye
 		return 0, err
 	}
 	w.out.Events = append(w.out.Events, protocol.Event{At: w.now, Name: protocol.EventMended, Detail: fmt.Sprintf(
-		"group %s: %d members whose end or retry was not counted", name, n)})
-	return n, w.save(g)
+		"group %s: %d members whose end or retry was not counted", name, c.Uncounted())})
+	return c.Uncounted(), w.save(g)
 }
 
 // mended returns the counts by the members' rows. The rows of members that have ended may be purged: then they stay counted.

@@ -15,8 +15,9 @@ import (
 
 const (
 	groupsInterval = time.Minute
-	groupQuiet     = time.Minute // for so long a group has not changed when its members are counted: a count holds up their ends
+	groupQuiet     = time.Minute // for so long a group has not changed when its members are counted, to spare busy ones
 	groupRecount   = 5 * time.Minute
+	groupCountTime = 15 * time.Second // of one count, a few million members; less than connections wait for an answer
 )
 
 // groups counts the members of open groups, and puts their counts right: a member has ended by SQL of somebody else, or by a release that
@@ -43,7 +44,26 @@ func (g *groups) pass(ctx context.Context, now clock) (loop.Result, error) {
 	return loop.Result{More: len(names) == page}, errors.Join(errs...)
 }
 
+// count compares a group's counts with its members' rows. A count that takes too long finds nothing, until the next one.
+func (g *groups) count(ctx context.Context, name string) (group.Count, error) {
+	limited, cancel := context.WithTimeout(ctx, groupCountTime)
+	defer cancel()
+	count, err := g.r.store.CountMembers(limited, name)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		g.r.cfg.Logger.WarnContext(ctx, "members of a group not counted in time", slog.String("group", name), slog.Any("err", err))
+		return group.Count{}, nil
+	}
+	return count, err
+}
+
 func (g *groups) mend(ctx context.Context, name string) error {
+	count, err := g.count(ctx, name)
+	if err != nil {
+		return err
+	}
+	if count.Uncounted() == 0 {
+		return g.r.store.MarkChecked(ctx, name)
+	}
 	n := 0
 	tx, err := ledger.Transact(ctx, g.r.store, g.r.cfg.Hooks, func(began *sqlx.Tx) (*ledger.Tx, error) {
 		tx := ledger.NewTx(began, g.r.store, g.r.cfg.Name)
@@ -52,7 +72,7 @@ func (g *groups) mend(ctx context.Context, name string) error {
 			return tx, err
 		}
 		var out group.Outcome
-		if out, n, err = group.Mend(ctx, began, g.r.store, name, now, g.r.store.CountMembers); err != nil {
+		if out, n, err = group.Mend(ctx, began, g.r.store, name, count, now); err != nil {
 			return tx, err
 		}
 		return tx, tx.Followed(ctx, out)

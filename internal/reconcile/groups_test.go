@@ -11,6 +11,7 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/duetime/duetime/internal/group"
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
@@ -116,6 +117,52 @@ func TestMembersThatEndElsewhere(t *testing.T) {
 	pipelinetest.Must(t, w.rows.DB().SelectContext(t.Context(), &lines, "SELECT event FROM duetime_history WHERE actor = 'daemon' ORDER BY seq"))
 	if d := diff.Diff([]string{protocol.EventMended, protocol.EventMended, protocol.EventMended, protocol.EventFollows}, lines); d != "" {
 		t.Errorf("lines by the daemon (-want +got):\n%s", d)
+	}
+}
+
+// meanwhile does something while a group's members are counted.
+type meanwhile struct {
+	Store
+	do func(group string)
+}
+
+func (m meanwhile) CountMembers(ctx context.Context, name string) (group.Count, error) {
+	count, err := m.Store.CountMembers(ctx, name)
+	m.do(name)
+	return count, err
+}
+
+// Whoever ends a member waits for no count, and what a count has found is added to what was counted meanwhile, once.
+func TestMembersEndWhileTheyAreCounted(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	w := newWorld(t, Config{Metrics: reg})
+	c := w.client(t)
+	made := map[string][]task.Task{}
+	for _, name := range []string{"a", "b"} {
+		made[name], _ = w.group(t, c, name, 3)
+		w.alter(t, w.rows.DB(), "UPDATE duetime_tasks SET state = ?, finished_at = updated_at WHERE id = ?", task.Done, made[name][0].ID[:])
+	}
+	w.ahead(t, groupQuiet+time.Minute)
+	store := w.store
+	w.store = meanwhile{store, func(name string) {
+		_, err := c.Cancel(t.Context(), made[name][1].ID)
+		pipelinetest.Must(t, err)
+		if name == "b" { // another daemon counts, too
+			w.store = store
+			w.run(t, (&groups{r: w.Reconciler}).pass)
+		}
+	}}
+	w.run(t, (&groups{r: w.Reconciler}).pass)
+	for name := range made {
+		got, err := c.GetGroup(t.Context(), name)
+		pipelinetest.Must(t, err)
+		if got.Open != 1 || got.Done != 1 || got.Cancelled != 1 || !got.EndedAt.IsZero() {
+			t.Errorf("group is %+v, want one member open, one done and one cancelled", got)
+		}
+	}
+	if n := worldtest.Sum(t, reg, "duetime_group_members_mended_total"); n != 2 {
+		t.Errorf("%v members counted by the metric, want 2", n)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
@@ -67,8 +66,10 @@ type Store interface {
 	PurgeGroups(ctx context.Context, before time.Time, limit int) (int, error)
 	// Unchecked reads, by name, open groups after this one that have not changed since a moment, and were not checked since another one.
 	Unchecked(ctx context.Context, changed, checked time.Time, after string, limit int) ([]string, error)
-	// CountMembers counts the rows of a group's members by their states.
-	CountMembers(ctx context.Context, q sqlx.QueryerContext, name string) (group.Part, error)
+	// CountMembers compares a group's counts with its members' rows, at one moment and without a lock. The server gives up soon after
+	// the deadline of ctx. MarkChecked notes that they were compared.
+	CountMembers(ctx context.Context, name string) (group.Count, error)
+	MarkChecked(ctx context.Context, name string) error
 	// LeftOfBlocked reads, by name, the owners after this one that were blocked at the moment or later, and have tasks or recurrences.
 	LeftOfBlocked(ctx context.Context, since time.Time, after string, limit int) ([]string, error)
 	schedule.Rows

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -215,14 +216,25 @@ func (s *Store) groups(ctx context.Context, where string, args ...any) (all []ta
 	return all, err
 }
 
-// CountMembers counts the rows of a group's members by their states, as committed.
-func (s *Store) CountMembers(ctx context.Context, q sqlx.QueryerContext, name string) (p group.Part, err error) {
-	var state task.State
-	var n int
-	err = forEach(ctx, q, "SELECT t.state, COUNT(*) FROM duetime_labels AS l"+s.dialect.LeftFirst()+"duetime_tasks AS t"+
-		" WHERE l.name = ? AND l.value = ? AND t.id = l.task_id AND t.group_name = ? GROUP BY t.state",
-		[]any{protocol.GroupLabel, name, name}, []any{whole[task.State]{&state}, whole[int]{&n}}, func() { p.Count(state, n) })
-	return p, wrapGroup(err, "count members of", name)
+// CountMembers reads a group's counts and counts its members' rows by their states, in one statement, so that both are of one moment,
+// and without a lock. The server gives up soon after the deadline of ctx.
+func (s *Store) CountMembers(ctx context.Context, name string) (c group.Count, err error) {
+	text := selectUntil(ctx) + s.dialect.state() + ", r.*, c.* FROM (SELECT COALESCE(SUM(t.state = ?), 0) AS open," +
+		" COALESCE(SUM(t.state = ?), 0) AS done, COALESCE(SUM(t.state = ?), 0) AS dead, COALESCE(SUM(t.state = ?), 0) AS cancelled" +
+		" FROM duetime_labels AS l" + s.dialect.LeftFirst() + "duetime_tasks AS t" +
+		" WHERE l.name = ? AND l.value = ? AND t.id = l.task_id AND t.group_name = ?) AS r," +
+		" (SELECT COALESCE(SUM(p.open), 0) AS open, COALESCE(SUM(p.done), 0) AS done, COALESCE(SUM(p.dead), 0) AS dead," +
+		" COALESCE(SUM(p.cancelled), 0) AS cancelled, MAX(g.checked_at) AS checked_at" +
+		" FROM duetime_groups AS g" + s.dialect.LeftFirst() + "duetime_group_parts AS p WHERE g.name = ? AND p.name = g.name) AS c"
+	args := []any{task.Pending, task.Done, task.Dead, task.Cancelled, protocol.GroupLabel, name, name, name}
+	into := slices.Concat([]any{writable{}}, partInto(&c.Rows)[1:], partInto(&c.Counted)[1:], []any{endMs{&c.CheckedAt}})
+	return c, wrapGroup(s.db.QueryRowxContext(ctx, text, args...).Scan(into...), "count members of", name)
+}
+
+// MarkChecked notes that a group's counts were compared with its members' rows now.
+func (s *Store) MarkChecked(ctx context.Context, name string) error {
+	_, err := s.db.ExecContext(ctx, "UPDATE duetime_groups SET checked_at = "+s.dialect.now()+" WHERE name = ?", name)
+	return wrapGroup(err, "mark as checked", name)
 }
 
 // Unchecked reads, by name, groups after this one that have not ended, that have not changed since a moment, and that were not

@@ -103,11 +103,19 @@ func groupMembers(t *testing.T, s *store.Store) {
 		must(t, s.LeaveGroup(ctx, tx, []task.ID{rows[1].ID}))
 		_, err := tx.ExecContext(ctx, "UPDATE duetime_tasks SET state = 3 WHERE id = ?", rows[0].ID[:])
 		must(t, err)
-		got, err := s.CountMembers(ctx, tx, "g")
-		if want := (group.Part{Open: 1, Dead: 1}); got != want || err != nil {
-			t.Errorf("members are %+v, %v, want %+v", got, err, want)
-		}
+		must(t, s.SaveParts(ctx, tx, "g", []group.Part{{Number: 2, Open: 2, Cancelled: -1}, {Number: 3, Open: 1, Done: 4}}, t0))
 	})
+	want := group.Count{Rows: group.Part{Open: 1, Dead: 1}, Counted: group.Part{Open: 3, Done: 4, Cancelled: -1}}
+	if got, err := s.CountMembers(t.Context(), "g"); got != want || err != nil {
+		t.Errorf("members are %+v, %v, want %+v", got, err, want)
+	}
+	must(t, s.MarkChecked(t.Context(), "g"))
+	if got, err := s.CountMembers(t.Context(), "g"); got.CheckedAt.IsZero() || err != nil {
+		t.Errorf("members are %+v, %v, want the group checked", got, err)
+	}
+	if got, err := s.CountMembers(t.Context(), "none"); got != (group.Count{}) || err != nil {
+		t.Errorf("members of no group are %+v, %v", got, err)
+	}
 	var groups []string
 	for _, row := range value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows))) {
 		groups = append(groups, row.Group)
