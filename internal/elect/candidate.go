@@ -87,7 +87,7 @@ func (c *candidate) lead(ctx context.Context) {
 			return
 		case endLost:
 			c.log.WarnContext(ctx, "place lost, leading until fenced", "epoch", c.term.Epoch)
-			c.pollEpoch(ctx)
+			c.term.stopPolling = c.pollEpoch(ctx, placeless)
 			return
 		case endFenced:
 			if err := c.regain(ctx); err != nil {
@@ -96,7 +96,7 @@ func (c *candidate) lead(ctx context.Context) {
 			}
 		case endStalled:
 			c.term.stalled = true
-			c.pollEpoch(ctx)
+			c.term.stopPolling = c.pollEpoch(ctx, placeless)
 			c.resign(ctx, "stalled", nil)
 			return
 		case endReturned:

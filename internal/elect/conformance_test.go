@@ -34,6 +34,7 @@ func TestConformance(t *testing.T) {
 		{"one leader at a time", oneLeaderAtATime},
 		{"fenced while first takes a higher epoch", fencedWhileFirst},
 		{"fenced without a place ends the term", fencedWithoutPlace},
+		{"a counter that fell back is raised", counterFellBack},
 		{"a place lost and won back keeps the term", keepsTheTerm},
 		{"a stalled leader is replaced", stalledLeader},
 		{"a stalled leader without rivals starts anew", stalledAlone},
@@ -120,6 +121,22 @@ func fencedWithoutPlace(t *testing.T, s *stage) {
 	if got := read(s.index, func() int64 { return s.stored }); got != epoch {
 		t.Errorf("epoch %d while b leads, want %d: a fenced candidate outranked it", got, epoch)
 	}
+}
+
+// The counter falls back to where the next candidate would take the leader's epoch: no fence would tell them apart.
+func counterFellBack(t *testing.T, s *stage) {
+	s.stand(t, "a")
+	epoch := s.leads(t, "a", 0)
+	s.stand(t, "b")
+	s.queued(t, 2)
+	s.epochs.fallBack(office, epoch-1)
+	eventually(t, "the counter is at a's epoch", func() bool {
+		current, _ := s.epochs.Current(t.Context(), office)
+		return current == epoch
+	})
+	s.depose(t)
+	s.leads(t, "b", epoch)
+	eventually(t, "a ends", func() bool { return !s.runs("a") })
 }
 
 // queued waits until n candidates stand.

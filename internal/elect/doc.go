@@ -17,8 +17,8 @@
 //  4. Check: ask the servers (after a sync) whether the own node is still first. If not, leave the epoch unused.
 //  5. Begin: end the old term if there is one, wait for its function, start the function under the new epoch.
 //  6. Hold the place, and watch the term, until one of the ends below.
-//  7. A placeless term ends when it is fenced, or when the counter, read about every second, is above its epoch. An
-//     unreadable counter ends nothing. A leader whose connection is down reads the counter too.
+//  7. A term reads the counter about every second. If the counter is above its epoch, a placeless term ends, and so does one
+//     whose connection is down. If the counter is below, the term raises it to its epoch. An unreadable counter ends nothing.
 //
 // How holding a place ends:
 //
@@ -59,7 +59,16 @@
 //     fails step 4, because its node has vanished or is behind A's.
 //
 // The counter went back (a restored backup, a promoted replica): every new epoch is below the one stored with the writes.
-// The fence names the stored epoch, and the leader that holds the place takes an epoch above it.
+// The fence names the stored epoch, and the leader that holds the place takes an epoch above it. The daemon's writes store no
+// epoch: its fence is the counter, and an overtaken daemon would go on for ever beside its successor, each undoing the other's
+// rebuilds:
+//
+//  1. A leads with epoch 10. The counter falls back to 7, and A loses its place.
+//  2. B comes first, takes epoch 8 and leads. A reads 8, which is not above 10.
+//  3. Therefore step 7: A raises the counter to 10, which fences B. B is first, so it takes 11, which ends A.
+//
+// One case is left: the counter falls back by less than a second before B takes exactly A's epoch. Then both lead until one of
+// them ends.
 //
 // A leader that can't work (it has ZooKeeper but has lost all other servers) would never be replaced. So a watchdog gives
 // its place up. The watchdog does not end the term: if no other process can lead either, half a leader is better than

@@ -41,7 +41,7 @@ type Config struct {
 	Root string
 	// StallAfter bounds the time of a term without Progress, and the time to take an epoch (default 5 s).
 	StallAfter time.Duration
-	// PollEvery is the interval at which a leader without a place, or without a connection, reads the counter (default 1 s).
+	// PollEvery is the interval at which a leader reads the counter (default 1 s): one statement.
 	PollEvery time.Duration
 	// RetryMin is the wait after a resignation (default 500 ms, with jitter). It doubles with each further one in a row.
 	RetryMin time.Duration

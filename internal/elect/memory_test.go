@@ -51,6 +51,13 @@ func (c *counter) Current(ctx context.Context, name string) (int64, error) {
 	return c.raise(ctx, "current", name, 0, 0)
 }
 
+// fallBack sets a counter, as a backup that is restored does.
+func (c *counter) fallBack(name string, to int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last[name] = to
+}
+
 // handOver is how long a stopping leader's place waits for its function; a slow machine may take longer.
 const handOver = 100 * time.Millisecond
 

@@ -105,13 +105,12 @@ func (c *candidate) endTerm(limit time.Duration) bool {
 	return true
 }
 
-// pollEpoch fences the running term, which has no place, once the counter shows that another candidate was elected. While
-// the counter is unreadable, the term goes on.
-func (c *candidate) pollEpoch(ctx context.Context) {
+// pollEpoch compares the counter with the running term's epoch until stop is called; held says whether the candidate surely holds
+// its place.
+func (c *candidate) pollEpoch(ctx context.Context, held func() bool) (stop func()) {
 	t := c.term
 	ctx, cancel := context.WithCancel(ctx)
 	stopped := make(chan struct{})
-	t.stopPolling = func() { cancel(); <-stopped }
 	go func() {
 		defer close(stopped)
 		tick := time.NewTicker(c.cfg.PollEvery)
@@ -123,20 +122,31 @@ func (c *candidate) pollEpoch(ctx context.Context) {
 			case <-t.done:
 				return
 			case <-tick.C:
-				c.fenceIfOutranked(ctx, t)
+				c.compareEpoch(ctx, t, held())
 			}
 		}
 	}()
+	return func() { cancel(); <-stopped }
 }
 
-// fenceIfOutranked ends t if the counter is above its epoch.
-func (c *candidate) fenceIfOutranked(ctx context.Context, t *Term) {
+// placeless is pollEpoch's held of a term without a place.
+func placeless() bool { return false }
+
+// compareEpoch ends t if the counter is above its epoch: another candidate was elected. While t's place is held, that one has lost its
+// own. A counter below is of a database that fell back, and is raised to t's epoch, so that the next one taken is above. TakeAbove
+// raises it higher only if somebody takes an epoch at this moment, whom the counter then tells to take another one.
+func (c *candidate) compareEpoch(ctx context.Context, t *Term, held bool) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.PollEvery)
 	defer cancel()
 	current, err := c.epochs.Current(ctx, c.name)
-	if err != nil {
-		c.log.DebugContext(ctx, "counter not readable", "epoch", t.Epoch, "err", err)
-		return
+	switch {
+	case err == nil && current < t.Epoch:
+		c.log.WarnContext(ctx, "epochs fell back, raising the counter", "epoch", t.Epoch, "stored", current)
+		_, err = c.epochs.TakeAbove(ctx, c.name, t.Epoch-1)
+	case err == nil && !held:
+		t.Fenced(current)
 	}
-	t.Fenced(current)
+	if err != nil { // the term goes on
+		c.log.DebugContext(ctx, "epoch not compared", "epoch", t.Epoch, "err", err)
+	}
 }

@@ -26,11 +26,10 @@ func (c *candidate) watchTerm(ctx context.Context) ending {
 		c.place.awaitLoss(ctx)
 	}()
 	defer func() { cancel(); <-lost }() // place's methods are called by one goroutine at a time
+	defer c.pollEpoch(ctx, c.place.connected)()
 
 	look := time.NewTicker(c.cfg.StallAfter / stallTicks)
 	defer look.Stop()
-	poll := time.NewTicker(c.cfg.PollEvery)
-	defer poll.Stop()
 	idle := 0
 	for {
 		select {
@@ -51,10 +50,6 @@ func (c *candidate) watchTerm(ctx context.Context) ending {
 			}
 			if idle >= stallTicks {
 				return endStalled
-			}
-		case <-poll.C:
-			if !c.place.connected() {
-				c.fenceIfOutranked(ctx, t)
 			}
 		}
 	}
