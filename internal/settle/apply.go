@@ -24,13 +24,10 @@ func (t *transaction) judge(h *hold.Hint, row task.Task, blocked bool) {
 	t.members[row.ID] = m
 	switch v := &m.verdict; {
 	case v.run:
-		m.stage, m.payload = stageWaiting, v.payload
+		m.stage = stageWaiting
 	case v.next != nil:
 		m.row = *v.next
 		t.transitions = append(t.transitions, m)
-	}
-	if m.verdict.undecodable {
-		t.logFailure(m.hint, row, h.Failure.Err)
 	}
 }
 

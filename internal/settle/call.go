@@ -45,8 +45,8 @@ func (c *Call) close() {
 // Len returns the number of tasks.
 func (c *Call) Len() int { return len(c.members) }
 
-// Task returns a task as locked, and its decoded payload.
-func (c *Call) Task(i int) (task.Task, any) { return c.members[i].row, c.members[i].payload }
+// Task returns a task as locked.
+func (c *Call) Task(i int) task.Task { return c.members[i].row }
 
 // Tx returns the transaction as the handler uses it.
 func (c *Call) Tx() *schedule.Tx { return c.handed }

@@ -37,9 +37,7 @@ type verdict struct {
 
 	next *task.Task // the row's transition, to be saved; nil for none
 
-	run         bool // the handler is to be called
-	payload     any  // for the handler
-	undecodable bool // the payload could not be decoded
+	run bool // the handler is to be called
 
 	// The hint keeps these even if the transaction does not commit.
 	charge  hold.Charge
@@ -126,13 +124,7 @@ func (v *verdict) decideDue(f facts) {
 		v.holdUntil(f.now, l)
 		return
 	}
-	payload, err := f.handler.Decode(f.row)
-	if err != nil { // charged and retried: a worker of another version may be able to decode the payload
-		v.failure.Err, v.undecodable = err, true
-		v.change(chargeFailure(f.row, err, v.charge, kind.Backoff, f.stamp))
-		return
-	}
-	v.run, v.payload = true, payload
+	v.run = true
 }
 
 func (v *verdict) settle(r Result) { v.result, v.settled = r, true }

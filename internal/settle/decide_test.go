@@ -61,11 +61,10 @@ func TestAnswerEndsTheLastAttemptThatWasBegunOnceMore(t *testing.T) {
 // A verdict depends only on the locked row and on the findings of earlier transactions.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
-	single, slow := &Handler{Decode: decoded}, &Handler{Decode: decoded}
+	single, slow := &Handler{}, &Handler{}
 	slow.slow.Store(true)
-	outside := &Handler{Form: Outside, Decode: decoded}
-	window := &Handler{Info: task.KindInfo{CatchUpWindow: time.Minute}, Decode: decoded}
-	older := &Handler{Decode: func(task.Task) (any, error) { return nil, errMeal }}
+	outside := &Handler{Form: Outside}
+	window := &Handler{Info: task.KindInfo{CatchUpWindow: time.Minute}}
 	fails := func(at int64) hold.Failure { return hold.Failure{Err: errMeal, Version: at} }
 	beforehand := func(v int64) hold.Charge { return hold.Charge{State: hold.ChargeSent, Version: v} }
 	for _, tt := range []struct {
@@ -122,7 +121,6 @@ func TestVerdict(t *testing.T) {
 		{"no slot", hold.Hint{NoSlot: true, LookAt: locked.Add(-time.Millisecond)}, meal(), single, "held"},
 		{"no slot, done before", hold.Hint{NoSlot: true}, meal(state(task.Done)), single, "already_done settled put"},
 		{"no slot, too late to catch up", hold.Hint{NoSlot: true}, meal(runIn(-time.Hour), dueIn(-time.Hour)), window, "skipped settled put cancelled/0"},
-		{"payload of another version", hold.Hint{}, meal(), older, "failed settled put pending/1"},
 	} {
 		tt.hint.Version = 3
 		before := tt.hint
@@ -135,15 +133,12 @@ func TestVerdict(t *testing.T) {
 		if tt.hint.Charge != before.Charge || tt.hint.Failure != before.Failure || tt.hint.Lane != before.Lane {
 			t.Errorf("%s: the hint was changed", tt.name)
 		}
-		if v.undecodable != (tt.handler == older) {
-			t.Errorf("%s: undecodable is %v", tt.name, v.undecodable)
-		}
 	}
 }
 
 func TestTaskOfABlockedOwnerIsCancelled(t *testing.T) {
 	t.Parallel()
-	single := &Handler{Decode: decoded}
+	single := &Handler{}
 	const cancelled = "blocked settled put cancelled/"
 	for _, tt := range []struct {
 		name string
@@ -168,8 +163,6 @@ func TestTaskOfABlockedOwnerIsCancelled(t *testing.T) {
 	}
 }
 
-func decoded(task.Task) (any, error) { return "food", nil }
-
 // said describes a verdict.
 func said(v verdict, h hold.Hint) string {
 	var words []string
@@ -180,7 +173,7 @@ func said(v verdict, h hold.Hint) string {
 	}
 	add(string(v.result), v.result != "")
 	add("settled", v.settled)
-	add("run", v.run && v.payload == "food")
+	add("run", v.run)
 	add("charged", v.run && v.charge.State == hold.Charged)
 	add("held", !v.settled && !v.run)
 	if !v.settled && !v.run {

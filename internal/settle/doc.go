@@ -25,9 +25,9 @@
 //     the remaining time if the row has the hint's version, else settle and put the row. Due: run, or cancel if the first run
 //     would begin after its kind's catch-up window. In a probe of a queue with a rate (Hint.NoSlot) due tasks do not run: hold.
 //  3. Charge suspects, in a transaction of their own, before any of them runs.
-//  4. Run the handlers in the order of (due_at, id); the locks of step 1 stay in id order. After Config.BatchTime of handlers, the remaining
-//     hints are held. A task that a handler moved or cancelled does not run, and a task with an order key does not run while an earlier
-//     one of its key is pending (race 15).
+//  4. Run the handlers, which decode the payloads, in the order of (due_at, id); the locks of step 1 stay in id order. After
+//     Config.BatchTime of handlers, the remaining hints are held. A task that a handler moved or cancelled does not run, and a
+//     task with an order key does not run while an earlier one of its key is pending (race 15).
 //  5. Mark done the tasks that ran, in one statement that must change exactly that many rows. Record tasks that did not
 //     simply fire in the history, in one statement. Commit.
 //  6. Apply. Hints are settled or held; puts, dead letters, metrics and events follow. Only a committed transaction's
@@ -79,6 +79,8 @@
 //  9. A handler that ignores its context keeps its connection. Every statement through its Call ends with its context. If
 //     the handler does not return, it is abandoned and its transaction is lost. After three abandoned handlers the worker
 //     ends. The context ends after the kind's timeout, or the worker's, which is the longest: sessions outlive that one.
+//     To decode a payload is a part of the call, since types and codecs are the service's code. Decoded by the runner, before
+//     the charge of a suspect, one payload would end each worker that reads its row, uncharged, or hold it for ever.
 //  10. A handler's statement that ends its connection looks as if MySQL were away: the gate would close for all queues,
 //     and the batch would run without end, uncharged. So a probe writes on another connection. If the probe succeeds, each
 //     hint whose handler was called counts a loss: after the second loss the tasks run by themselves, after the fourth the

@@ -21,10 +21,10 @@ const (
 
 // Handler is a kind's handler without its payload's type.
 type Handler struct {
-	Info   task.KindInfo
-	Form   Form
-	Decode func(task.Task) (any, error)
-	Run    func(ctx context.Context, call *Call) error
+	Info task.KindInfo
+	Form Form
+	// Run decodes the payloads too: that is code of the service, which may panic, hang, or end the process.
+	Run func(ctx context.Context, call *Call) error
 
 	// The last call of a Single handler took Config.BatchTime: each task gets a transaction of its own, or others would wait for
 	// locks.

@@ -42,7 +42,6 @@ type member struct {
 	row     task.Task // as locked, or as the transaction changes it
 	stands  task.Task // as the transaction has locked or written it
 	handler *Handler
-	payload any // decoded
 	stage   stage
 	verdict verdict
 	took    time.Duration // the call of its handler

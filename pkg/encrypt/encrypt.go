@@ -44,7 +44,9 @@ type Key struct {
 }
 
 // KeyFunc returns the key with this id or, for an empty id, the one that encrypts new payloads. It is called for each payload, by many
-// goroutines: one that asks another server keeps what it was told.
+// goroutines: one that asks another server keeps what it was told, and bounds its calls. In a worker it is a part of the
+// handler: its panic is the handler's, and if it does not return within the handler's time it is abandoned, as a handler is
+// that ignores its context.
 type KeyFunc func(id string) (Key, error)
 
 // Payloads has the kind's payloads encrypted. Tasks that were scheduled before run as they are. An attempt whose payload can't be decrypted

@@ -36,8 +36,8 @@ type KindInfo struct {
 
 // Codec changes the JSON of payloads on its way into a row and back. What it encodes is JSON again; equal payloads of one kind and owner
 // should be encoded alike, else a recurrence that is defined again counts as changed. Decode is also given payloads that were scheduled
-// before the kind had the codec. An error of Encode refuses the call that schedules, one of Decode is a failed attempt. A codec is used by
-// many goroutines at once.
+// before the kind had the codec. An error of Encode refuses the call that schedules. In a worker Decode is a part of the
+// handler: its error, its panic and its time are the handler's. A codec is used by many goroutines at once.
 type Codec interface {
 	Encode(kind, owner string, payload []byte) ([]byte, error)
 	Decode(kind, owner string, payload []byte) ([]byte, error)

@@ -80,7 +80,7 @@ type wrappedKey struct{}
 func (m *Mux) callWrapped(ctx context.Context, call *settle.Call, run func(ctx context.Context) error) error {
 	tasks := make([]task.Task, call.Len())
 	for i := range tasks {
-		tasks[i], _ = call.Task(i)
+		tasks[i] = call.Task(i)
 	}
 	w := &wrapped{run: run}
 	defer w.over.Store(true) // an outside handler that ran now would act for a task that is done

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,15 +95,12 @@ func register[P any](m *Mux, kind task.Kind[P], f settle.Form, fn func(context.C
 		m.handlers = map[string]*settle.Handler{}
 	}
 	m.handlers[kind.Name()] = &settle.Handler{
-		Info:   kind.Info(),
-		Form:   f,
-		Decode: func(t task.Task) (any, error) { return kind.Payload(t) },
+		Info: kind.Info(),
+		Form: f,
 		Run: func(ctx context.Context, call *settle.Call) error {
-			ts := make([]Task[P], call.Len())
-			for i := range ts {
-				row, decoded := call.Task(i)
-				payload, _ := decoded.(P) // Decode made it; an interface's nil is no P, and stays its zero value
-				ts[i] = Task[P]{Task: row, Payload: payload}
+			ts, err := decode(ctx, kind, call)
+			if err != nil {
+				return err // charged and retried: a worker of another version may be able to decode it
 			}
 			if m.outermost == nil {
 				return fn(ctx, call.Tx(), ts)
@@ -110,4 +108,21 @@ func register[P any](m *Mux, kind task.Kind[P], f settle.Form, fn func(context.C
 			return m.callWrapped(ctx, call, func(ctx context.Context) error { return fn(ctx, call.Tx(), ts) })
 		},
 	}
+}
+
+// decode returns the call's tasks with their payloads.
+func decode[P any](ctx context.Context, kind task.Kind[P], call *settle.Call) ([]Task[P], error) {
+	ts := make([]Task[P], call.Len())
+	for i := range ts {
+		row := call.Task(i)
+		payload, err := kind.Payload(row)
+		switch {
+		case err != nil && len(ts) > 1:
+			return nil, errors.New(err.Error()) // a Snooze or a Discard would hold for all: the task's own call answers it
+		case err != nil:
+			return nil, err
+		}
+		ts[i] = Task[P]{Task: row, Payload: payload}
+	}
+	return ts, ctx.Err() // the time may be over: an outside handler must not act for a call that was abandoned
 }
