@@ -54,7 +54,9 @@
 //     transaction was lost, the store's connection refuses every statement, and the whole batch runs once more, uncharged.
 //  2. A handler cancels or moves another task of the batch. If that task has not run, the handler was answered yes, so
 //     the task must not run. If it has run, the answer must be "already done": before a handler's first statement on
-//     tasks, the tasks that ran are marked done. A handler that moves its own task leaves it pending.
+//     tasks, the tasks that ran are marked done. A handler that moves its own task leaves it pending. A task that is to end
+//     without running, as one that is too late, is written before any handler runs; a reader writes it in its turn, unless a
+//     handler has changed it before.
 //  3. UPDATE … WHERE id IN (p, p) counts a row once. So a batch call has one task of each owner and subject.
 //  4. An outside effect precedes the commit. An outside task runs by itself, with its row locked: a cancel waits for the
 //     lock and then answers "running". Between two attempts the row is free: a cancel answers yes, although the attempt that

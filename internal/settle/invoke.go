@@ -74,22 +74,22 @@ func (t *transaction) call(members []*member) error {
 	return nil
 }
 
-// recordChange records a task that a handler changed. A changed member is not marked done, and does not run if it has
-// not run yet. A member that moved itself stays pending, at its new time.
+// recordChange records a task that a handler changed. A changed member is not marked done, and does not run, or end otherwise,
+// if its turn has not come. A member that moved itself stays pending, at its new time.
 func (t *transaction) recordChange(changed task.Task) {
 	m := t.members[changed.ID]
-	if m == nil || changed.Version == m.row.Version {
+	if m == nil || changed.Version == m.stands.Version {
 		return
 	}
-	switch m.stage {
-	case stageWaiting:
+	unsaved := m.stage == stageDecided && m.row.Version != m.stands.Version // a reader saves a verdict when its turn comes
+	switch {
+	case m.stage == stageWaiting, unsaved:
 		m.stage, m.verdict = stageDecided, verdict{result: resultStale, settled: true}
 		if changed.State != task.Pending {
 			m.verdict.result = resultAlreadyDone
 		}
-	case stageRan:
+	case m.stage == stageRan:
 		m.stage = stageDecided // the verdict stays: result done
-	case stageDecided, stageMarked:
 	}
 }
 

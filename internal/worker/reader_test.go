@@ -182,6 +182,38 @@ func TestReaderMeetsAFailure(t *testing.T) {
 	})
 }
 
+// A handler may cancel or move a task that is due, and would have been skipped in its turn.
+func TestReaderMeetsAChangedVerdict(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		kind, offer := task.NewKind[payload]("march"), task.NewKind[payload]("offer", task.CatchUpWindow(time.Minute))
+		for name, change := range map[string]func(ctx context.Context, tx *worker.Tx, id task.ID) (task.Task, error){
+			"cancelled": func(ctx context.Context, tx *worker.Tx, id task.ID) (task.Task, error) { return tx.Cancel(ctx, id) },
+			"moved": func(ctx context.Context, tx *worker.Tx, id task.ID) (task.Task, error) {
+				return tx.Reschedule(ctx, id, task.In(2*time.Hour))
+			},
+		} {
+			var late, changed task.Task
+			mux := worker.NewMux()
+			worker.Handle(mux, offer, effect)
+			worker.Handle(mux, kind, func(ctx context.Context, tx *worker.Tx, m worker.Task[payload]) (err error) {
+				changed, err = change(ctx, tx, late.ID)
+				return err
+			})
+			made := w.schedule(kind.New(name, payload{}, task.In(0)), offer.New(name, payload{}, task.In(0)))
+			late = made[1]
+			w.ago(made[0].ID, time.Hour)
+			w.ago(late.ID, time.Minute*30)
+			if got := w.fresh(w.reads(mux, engine.Config{}), name); got.Done != 1 || !got.Whole() {
+				t.Errorf("%s: settled %+v, want one done", name, got)
+			}
+			if row := w.store.Row(late.ID); row.State != changed.State || row.Version != 2 || !row.RunAt.Equal(changed.RunAt) {
+				t.Errorf("%s: the late one is %+v, want it as its handler left it", name, row)
+			}
+		}
+	})
+}
+
 // What a rollback would not undo, and what an operator or a limit holds back, is a worker's.
 func TestReaderLeavesToAWorker(t *testing.T) {
 	t.Parallel()

@@ -133,6 +133,13 @@ var guards = []guard{
 		"internal/worker TestHandlerThatChangesBatchMatesAndItself",
 	},
 	{
+		"a reader writes a verdict over what a handler has changed",
+		"internal/settle/invoke.go",
+		"	case m.stage == stageWaiting, unsaved:",
+		"	case m.stage == stageWaiting, unsaved && false:",
+		"internal/worker TestReaderMeetsAChangedVerdict",
+	},
+	{
 		"a task that kills its process is never charged",
 		"internal/settle/charge.go",
 		"if m.stage == stageWaiting && m.hint.Suspect && m.hint.Charge.State != hold.Charged {",
