@@ -51,7 +51,9 @@
 //
 //  1. A deadlock rolls back the effects of all earlier handlers, and its handler may swallow the error: then later
 //     statements would commit one by one. So whether an error is the handler's fault is asked of the transaction. Once a
-//     transaction was lost, the store's connection refuses every statement, and the whole batch runs once more, uncharged.
+//     transaction was lost, the store's connection refuses every statement, and the whole batch runs once more, uncharged. A
+//     reader's transaction may be on a connection of the service's: there package schedule asks the server before a handler's
+//     statement that follows an error, and the reader's savepoint is gone, so that the call answers "rolled back".
 //  2. A handler cancels or moves another task of the batch. If that task has not run, the handler was answered yes, so
 //     the task must not run. If it has run, the answer must be "already done": before a handler's first statement on
 //     tasks, the tasks that ran are marked done. A handler that moves its own task leaves it pending. A task that is to end

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -129,8 +130,11 @@ func (t *transaction) runBetweenSavepoints(call []*member) error {
 	return t.save(call...)
 }
 
-func (t *transaction) savepoint(statement string) error {
-	if _, err := t.tx.ExecContext(t.ctx, statement); err != nil {
+func (t *transaction) savepoint(text string) error {
+	if _, err := t.tx.ExecContext(t.ctx, text); err != nil {
+		if statement.NoSavepoint(err) { // a handler has passed over the loss of a transaction that a service began
+			err = fmt.Errorf("%w: %w", ledger.ErrRolledBack, err)
+		}
 		return fmt.Errorf("savepoint in batch of %d: %w", len(t.batch.hints), err)
 	}
 	t.wrote = true

@@ -88,7 +88,10 @@
 //     goes back to it; before each later change it sets and releases one. Outside a transaction there is nothing to go back to or to
 //     release. Commit releases the first savepoint, which a rollback in between has taken away. Either answers
 //     [ErrRolledBack]. A ROLLBACK TO or a RELEASE of a savepoint that the caller set before Join's first use takes it away
-//     as well: set such savepoints after it.
+//     as well: set such savepoints after it. A handler that [Tx.SettleDue] calls there is promised what it has in a worker:
+//     before a statement whose predecessor answered an error, or answered past this package, the same is asked
+//     (tx_statement.go: checkDoubt). Only runs of a prepared statement go unasked; the next statement of another form is
+//     refused.
 //  3. A lock wait that ends at a task's own row means that somebody works on this task for longer than the session's
 //     lock wait (an outside handler): the answer is [task.ErrRunning] at once, without another try.
 //

@@ -33,7 +33,7 @@ func (i insideTx) For(call inside.Call, own []task.ID, renew func(task.Task) tas
 
 func (i insideTx) Handlers() (inside.Tx[*Tx], *sqlx.Tx) {
 	own, _ := i.tx.db.(*sqlx.Tx)
-	return insideTx{&Tx{db: own, rows: i.tx.rows, ledger: i.tx.ledger, tracer: i.tx.tracer}}, own
+	return insideTx{&Tx{db: own, rows: i.tx.rows, ledger: i.tx.ledger, guard: i.tx.guard, tracer: i.tx.tracer}}, own
 }
 
 func (i insideTx) AsOf(at time.Time) { i.tx.asOf = at }

@@ -49,6 +49,9 @@ type Tx struct {
 	watch  statement.Guard             // of the service's own statements, in a transaction of ours
 	marks  map[string]int              // in the ledger, of the savepoints that the service has set through this Tx, by their names
 
+	doubtful bool // the answer to the last statement was an error, or is read elsewhere: see checkDoubt
+	prepared bool // the answers to prepared statements are
+
 	unblocked map[string]bool        // owners who were not blocked when this transaction asked
 	blocks    bool                   // it has blocked an owner
 	inScope   func(kind string) bool // which kinds of recurrences Recur may redefine; nil: all

@@ -29,6 +29,9 @@ type handle interface {
 func (t *Tx) admit(ctx context.Context, query string, followed bool) (context.Context, error) {
 	switch {
 	case t.call != nil:
+		if err := t.checkDoubt(ctx); err != nil {
+			return nil, err
+		}
 		return t.call.Admit(ctx, query, followed)
 	case t.guard != nil:
 		return ctx, nil
@@ -38,6 +41,27 @@ func (t *Tx) admit(ctx context.Context, query string, followed bool) (context.Co
 }
 
 func nothingBefore(context.Context) error { return nil }
+
+// checkDoubt refuses a handler's statement in a joined transaction that the server has rolled back: it would commit by itself,
+// and the task would run once more. Where the last answer was no success, it asks the server.
+func (t *Tx) checkDoubt(ctx context.Context) error {
+	if t.guard == nil {
+		return nil // the connection is the store's, and remembers
+	}
+	if t.doubtful || t.ledger.Err() != nil {
+		if _, err := t.usable(ctx); err != nil {
+			return err
+		}
+	}
+	t.doubtful = true
+	return nil
+}
+
+// answered ends the doubt if the statement has succeeded.
+func (t *Tx) answered(err error) error {
+	t.doubtful = err != nil || t.prepared
+	return err
+}
 
 // admitted is admit for callers that can't return an error: after one it returns a context that has ended.
 func (t *Tx) admitted(ctx context.Context, query string) context.Context {
@@ -70,7 +94,7 @@ func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Re
 	}
 	r, err := t.db.ExecContext(ctx, query, args...)
 	switch {
-	case err != nil:
+	case t.answered(err) != nil:
 	case t.call != nil:
 		t.call.Follow(func() { t.followSavepoint(query) })
 	case t.guard != nil || t.watch.Nested():
@@ -103,7 +127,7 @@ func (t *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error
 		return nil, err
 	}
 	if t.call != nil {
-		ctx = t.call.BoundPrepared(ctx)
+		ctx, t.prepared = t.call.BoundPrepared(ctx), true
 	}
 	return t.db.PrepareContext(ctx, query)
 }
@@ -154,7 +178,7 @@ func (t *Tx) GetContext(ctx context.Context, dest any, query string, args ...any
 	if err != nil {
 		return err
 	}
-	return t.db.GetContext(ctx, dest, query, args...)
+	return t.answered(t.db.GetContext(ctx, dest, query, args...))
 }
 
 // SelectContext reads all rows into the slice at dest.
@@ -163,7 +187,7 @@ func (t *Tx) SelectContext(ctx context.Context, dest any, query string, args ...
 	if err != nil {
 		return err
 	}
-	return t.db.SelectContext(ctx, dest, query, args...)
+	return t.answered(t.db.SelectContext(ctx, dest, query, args...))
 }
 
 // DriverName lets sqlx's named queries run on a Tx.

@@ -126,6 +126,13 @@ var guards = []guard{
 		"internal/store TestSwallowedLossPoisons",
 	},
 	{
+		"a handler's statements in a lost joined transaction commit one by one",
+		"pkg/schedule/tx_statement.go",
+		"	if t.doubtful || t.ledger.Err() != nil {",
+		"	if false {",
+		"internal/worker TestReaderInALostJoin",
+	},
+	{
 		"a task that a batch-mate has moved or cancelled runs",
 		"internal/settle/invoke.go",
 		"		m.stage, m.verdict = stageDecided, verdict{result: resultStale, settled: true}",
