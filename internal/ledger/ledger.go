@@ -16,9 +16,6 @@ import (
 // Store is what a ledger needs of the database.
 type Store interface {
 	Waiting
-	// Heads reads, without locks, the first pending task of the order key of each of these tasks, of which no two share a key;
-	// those of except don't count. A nil q means a connection of the pool.
-	Heads(ctx context.Context, q sqlx.QueryerContext, of, except []task.ID) ([]protocol.Head, error)
 	// Retryable reports whether the error says that the transaction did not commit and may do so when run again.
 	Retryable(err error) bool
 	// InsertAutocommit writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.

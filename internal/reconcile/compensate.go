@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/duetime/duetime/internal/ledger"
@@ -42,11 +43,20 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 	return r.putRows(ctx, "compensated", rows)
 }
 
-// follow makes the index hold what a transaction of the daemon has committed, and counts its ticks. Of rows that went to another queue
-// the old entries are removed afterwards: a task with two entries fires once, one without an entry would wait for a sweep.
+// follow makes the index hold what a transaction of the daemon has committed, counts its ticks, and wakes what waited behind
+// its tasks. Of rows that went to another queue the old entries are removed afterwards: a task with two entries fires once, one
+// without an entry would wait for a sweep.
 func (r *Reconciler) follow(ctx context.Context, reason string, tx *ledger.Tx) error {
 	r.metrics.ticks.Count(tx.Ticks())
-	for _, rows := range [][]task.Task{tx.Touched(0), tx.Left()} {
+	written := [][]task.Task{tx.Touched(0), tx.Left()}
+	woken, err := ledger.WakeBehind(ctx, r.store, r.cfg.Hooks, tx, nil, nil)
+	switch {
+	case err != nil:
+		r.cfg.Logger.DebugContext(ctx, "successors not woken", slog.Any("err", err))
+	case woken != nil:
+		written = append(written, woken.Touched(0))
+	}
+	for _, rows := range written {
 		if len(rows) == 0 {
 			continue
 		}

@@ -506,3 +506,22 @@ func TestOperationsAreCounted(t *testing.T) {
 		t.Errorf("%v rows are counted as changed, want 10", got)
 	}
 }
+
+// What waits for an earlier task of its order key is tried at once when an operation ends that one.
+func TestOperationWakesWhatWaitsBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{})
+	head, behind := w.timer(t, "ann", "march", -time.Hour), w.timer(t, "bob", "siege", -time.Minute)
+	head.OrderKey, behind.OrderKey = "kcity", "kcity"
+	rows := w.insert(t, head, behind)
+	w.now = value(t)(w.rows.Now(t.Context(), nil))
+	head = w.save(t, transition.Fail(rows[0], errors.New("sick"), time.Hour, w.now))
+	behind = w.save(t, transition.WaitBehind(rows[1], protocol.Head{Task: head}, w.now))
+	w.put(t, head, behind)
+	w.finish(t, w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "march"}}).ID)
+	now := value(t)(w.rows.Now(t.Context(), nil))
+	if got := w.as(t, rows); got[0].State != task.Cancelled || got[1].RunAt.After(now) {
+		t.Errorf("%v, and what waited behind it has its next try in %v", got[0].State, got[1].RunAt.Sub(now))
+	}
+	w.wantTruth(t)
+}

@@ -73,7 +73,7 @@ type Store interface {
 	// LeftOfBlocked reads, by name, the owners after this one that were blocked at the moment or later, and have tasks or recurrences.
 	LeftOfBlocked(ctx context.Context, since time.Time, after string, limit int) ([]string, error)
 	schedule.Rows
-	ledger.Transactions
+	ledger.Waiting
 	operated // operation_page.go
 	// Moment returns the database's time and the newest epoch of this name.
 	Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error)

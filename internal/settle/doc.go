@@ -106,7 +106,9 @@
 //     the lock of B's row, and reads A without a lock and without SKIP LOCKED: what is committed says pending until A's COMMIT. B is held for
 //     A, and woken by A's end in the same worker (package hold). If A waits for its next try, or is due for seconds without an end, B's row
 //     gets a later try and says for whom it waits, so that its hint keeps no offsets back; whoever ends A, or a later task of the key,
-//     gives B a try at once, and otherwise time does. In one batch B runs after A, and not at all if A did not end.
+//     or makes A later, gives B a try at once after the commit: the worker of A or of a handler that cancels A, a service, the
+//     daemon. Otherwise time does, such as where a program of another language has ended A. In one batch B runs after A, and
+//     not at all if A did not end.
 //
 // Package offsets handles offsets that a rebalance made invalid. Package hold handles patience, owners, and steps of the
 // database's clock.

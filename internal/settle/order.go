@@ -31,10 +31,12 @@ func (t *transaction) keepOrder() error {
 	if len(of) == 0 {
 		return nil
 	}
+	t.succeeded = map[task.ID]bool{}
 	for _, m := range t.members {
 		ends := m.verdict.next != nil && m.verdict.next.State != task.Pending
-		if (m.stage == stageWaiting || ends) && m.row.OrderKey != "" {
+		if (m.stage == stageWaiting || ends) && len(waiting[m.row.OrderKey]) > 0 {
 			except = append(except, m.row.ID)
+			t.succeeded[m.row.ID] = true
 		}
 	}
 	heads, err := t.settler.store.Heads(t.ctx, t.tx, of, except)
@@ -128,7 +130,8 @@ func follows(m *member, before map[string]bool) bool {
 }
 
 // wakeSuccessors gives a try at once to the tasks that wait behind others and are the first of their order keys now. Their next try would
-// come by itself, but later.
+// come by itself, but later. keepOrder has found those of members that ran: only for other ends, as by a handler's cancel, or
+// of a task that was skipped or is dead, the heads are read once more.
 func (t *transaction) wakeSuccessors() {
 	var ids []task.ID
 	for _, next := range t.successors {
@@ -136,14 +139,12 @@ func (t *transaction) wakeSuccessors() {
 			ids = append(ids, next.ID)
 		}
 	}
-	if len(ids) == 0 {
-		return
-	}
 	s := t.settler
-	woken, err := ledger.Wake(t.ctx, s.store, s.cfg.Hooks, protocol.ActorWorker, ids)
-	if err != nil {
-		s.log.DebugContext(t.ctx, "successors not woken", slog.Int("n", len(ids)), slog.Any("err", err))
-		return
+	woken, err := ledger.WakeBehind(t.ctx, s.store, s.cfg.Hooks, t.ledger, t.succeeded, ids)
+	switch {
+	case err != nil:
+		s.log.DebugContext(t.ctx, "successors not woken", slog.Any("err", err))
+	case woken != nil:
+		s.follow(woken)
 	}
-	s.follow(woken)
 }

@@ -22,10 +22,8 @@ import (
 // Store is what transactions, and the changes of handlers, need of MySQL.
 type Store interface {
 	schedule.Rows
-	ledger.Transactions
-	// LockFree locks the rows that are free, in any state, without waiting. It returns them and the database's time of the
-	// same statement.
-	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
+	// Waiting has LockFree, which locks rows in any state, and Heads: a task that somebody runs is pending until its COMMIT.
+	ledger.Waiting
 	// LockToRun is LockFree, and says which of the rows are of blocked owners.
 	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error)
 	// LockDue locks the owner's pending rows that are due, or will be so soon, the first limit of them by (run_at, id), and waits for those that others
@@ -35,9 +33,6 @@ type Store interface {
 	LockDueInOrder(ctx context.Context, q sqlx.ExtContext, key string, soon time.Duration, limit int) (protocol.Due, error)
 	// LockToRunNow locks one row in any state, as LockDue does; there is none if the result has no rows.
 	LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (protocol.Due, error)
-	// Heads reads, without locks, the first pending task of the order key of each of these tasks, of which no two share a key; those of
-	// except don't count. A task that somebody runs is pending until its COMMIT.
-	Heads(ctx context.Context, q sqlx.QueryerContext, of, except []task.ID) ([]protocol.Head, error)
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.
 	Retryable(err error) bool
 	// Unavailable reports whether the error says that MySQL is away.

@@ -75,6 +75,7 @@ type transaction struct {
 	unrun      []*member            // charged beforehand, and left
 	blocked    map[string]task.Task // by order key: the first of its members that does not end in this transaction
 	successors []task.Task          // that wait behind others, and are the first of their order keys once this transaction has committed
+	succeeded  map[task.ID]bool     // members whose successors these are
 
 	newest      map[task.ID]bool    // members that are the newest tasks of recurrences, which are locked
 	recurrences recurrence.Progress // what their ends make

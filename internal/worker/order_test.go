@@ -175,33 +175,52 @@ func TestWaitsForWhatAnotherWorkerRuns(t *testing.T) {
 }
 
 // A task that waits for a head with a later try gets the same try, and says for whom it waits. The head's end makes it due at once, in a
-// worker and in a service; so does a move of the head.
+// worker and in a service, whoever ends it; so does a move of the head.
 func TestWaitingTaskNamesItsHead(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(w *world, wk *engine.Worker, c *schedule.Client, head, behind task.ID){
-		"run": func(w *world, wk *engine.Worker, _ *schedule.Client, head, _ task.ID) {
+	rival := task.NewKind[payload]("rival")
+	run := func(result string) func(w *world, wk *engine.Worker, c *schedule.Client, head task.ID) {
+		return func(w *world, wk *engine.Worker, _ *schedule.Client, head task.ID) {
 			w.store.Exec("UPDATE duetime_tasks SET run_at = due_at WHERE id = ?", head[:])
-			want(w.t, "head", w.pass(wk, w.store.Row(head))[head].Result, "done")
-		},
-		"cancelled": func(w *world, _ *engine.Worker, c *schedule.Client, head, _ task.ID) {
+			want(w.t, "head", w.pass(wk, w.store.Row(head))[head].Result, result)
+		}
+	}
+	for name, c := range map[string]struct {
+		then error // of the head's handler
+		end  func(w *world, wk *engine.Worker, c *schedule.Client, head task.ID)
+	}{
+		"run":       {end: run("done")},
+		"discarded": {then: worker.Discard(errSick), end: run("dead")},
+		"cancelled": {end: func(w *world, _ *engine.Worker, c *schedule.Client, head task.ID) {
 			_, err := c.Cancel(w.t.Context(), head)
 			pipelinetest.Must(w.t, err)
-		},
-		"moved": func(w *world, _ *engine.Worker, c *schedule.Client, head, _ task.ID) {
+		}},
+		"moved": {end: func(w *world, _ *engine.Worker, c *schedule.Client, head task.ID) {
 			_, err := c.Reschedule(w.t.Context(), head, task.In(time.Hour))
 			pipelinetest.Must(w.t, err)
-		},
+		}},
+		"cancelled by a handler": {end: func(w *world, wk *engine.Worker, _ *schedule.Client, head task.ID) {
+			made := w.schedule(rival.New("eve", payload{head.String()}, task.In(0)))[0]
+			want(w.t, "who cancels it", w.pass(wk, made)[made.ID].Result, "done")
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			databases(t, func(t *testing.T, w *world) {
-				rests := true
+				answer := worker.Snooze(30 * time.Second)
 				mux := worker.NewMux()
 				worker.Handle(mux, march, func(ctx context.Context, tx *worker.Tx, m worker.Task[payload]) error {
-					if m.Payload.Word == "1" && rests {
-						return worker.Snooze(30 * time.Second)
+					if m.Payload.Word == "1" && answer != nil {
+						return answer
 					}
 					return effect(ctx, tx, m)
+				})
+				worker.Handle(mux, rival, func(ctx context.Context, tx *worker.Tx, m worker.Task[payload]) error {
+					head, err := task.ParseID(m.Payload.Word)
+					if err == nil {
+						_, err = tx.Cancel(ctx, head)
+					}
+					return err
 				})
 				made := w.marches("city", 2)
 				wk := w.worker(mux, engine.Config{})
@@ -212,11 +231,11 @@ func TestWaitingTaskNamesItsHead(t *testing.T) {
 				if !row.RunAt.Equal(head.RunAt) || !row.DueAt.Equal(made[1].DueAt) || row.Attempt != 0 || !strings.Contains(row.LastError, head.ID.String()) {
 					t.Errorf("waits as %+v, want the next try of %+v", row, head)
 				}
-				c, err := schedule.New(schedule.Config{}, w.store, w.index, worldtest.Nowhere{})
+				client, err := schedule.New(schedule.Config{}, w.store, w.index, worldtest.Nowhere{})
 				pipelinetest.Must(t, err)
-				t.Cleanup(func() { c.Close(context.Background()) })
-				rests = false
-				end(w, wk, c, head.ID, row.ID)
+				t.Cleanup(func() { client.Close(context.Background()) })
+				answer = c.then
+				c.end(w, wk, client, head.ID)
 				row = w.store.Row(row.ID)
 				now, err := w.store.Now(t.Context(), nil)
 				pipelinetest.Must(t, err)

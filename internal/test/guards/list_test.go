@@ -308,6 +308,20 @@ var guards = []guard{
 		"internal/worker TestWaitingTaskNamesItsHead",
 	},
 	{
+		"a handler ends the task that others of its order key wait for",
+		"internal/settle/order.go",
+		"t.ledger, t.succeeded, ids)",
+		"new(ledger.Tx), nil, ids)",
+		"internal/worker TestWaitingTaskNamesItsHead",
+	},
+	{
+		"an operation ends the task that others of its order key wait for",
+		"internal/reconcile/compensate.go",
+		"ledger.WakeBehind(ctx, r.store, r.cfg.Hooks, tx, nil, nil)",
+		"(*ledger.Tx)(nil), error(nil)",
+		"internal/reconcile TestOperationWakesWhatWaitsBehind",
+	},
+	{
 		"a caller who reads has a task behind one of another owner",
 		"internal/settle/reader.go",
 		"		case head != nil && !r.passed[head.ID] && !head.RunAt.After(due.Now): // perhaps of another owner\n",
