@@ -122,7 +122,10 @@ func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (
 		return *row, err // it has ended
 	}
 	if row.RunAt.After(found.Now) {
-		row.DueAt, row.RunAt = found.Now, found.Now
+		row.RunAt = found.Now
+	}
+	if row.DueAt.After(found.Now) { // else it was promised for before, and keeps its place in the order
+		row.DueAt = found.Now
 	}
 	t := r.begin(ctx, found, transition.CompareDue)
 	m := t.order[0]

@@ -427,3 +427,39 @@ func TestOrderOfAForeignEnd(t *testing.T) {
 		want(t, "rows after the purge", w.ordered(ids(made)...), 0)
 	})
 }
+
+// The first task of a key can be run at once while it waits for its retry: it comes first by its due time, which it keeps.
+func TestRunNowOfAHeadThatFailed(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		sick := true
+		mux := worker.NewMux()
+		worker.Handle(mux, march, func(ctx context.Context, tx *worker.Tx, m worker.Task[payload]) error {
+			if sick {
+				return errSick
+			}
+			return effect(ctx, tx, m)
+		})
+		made := w.marches("city", 2)
+		want(t, "the first", w.pass(w.worker(mux, engine.Config{}), made[0])[made[0].ID].Result, "failed")
+		w.store.Exec("UPDATE duetime_tasks SET run_at = run_at + 3600000 WHERE id = ?", made[0].ID[:])
+		sick = false
+		c := w.reads(mux, engine.Config{})
+		run := func(id task.ID) (ran task.Task, err error) {
+			err = c.InTx(t.Context(), func(tx *schedule.Tx) error {
+				ran, err = tx.RunNow(t.Context(), id)
+				return err
+			})
+			return ran, err
+		}
+		if _, err := run(made[1].ID); !errors.Is(err, schedule.ErrBehind) {
+			t.Errorf("the second one first: %v, want %v", err, schedule.ErrBehind)
+		}
+		for _, one := range made {
+			if ran, err := run(one.ID); err != nil || ran.State != task.Done || !ran.DueAt.Equal(one.DueAt) {
+				t.Errorf("ran %+v, %v; want it done, and due at %v as before", ran, err, one.DueAt)
+			}
+		}
+		want(t, "effects", w.effects(made[0].ID)+w.effects(made[1].ID), 2)
+	})
+}

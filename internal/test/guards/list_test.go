@@ -329,6 +329,13 @@ var guards = []guard{
 		"internal/worker TestReaderKeepsTheOrder",
 	},
 	{
+		"a head that waits for its retry can't be run at once",
+		"internal/settle/reader.go",
+		"	if row.DueAt.After(found.Now) { //",
+		"	if locked.RunAt.After(found.Now) { //",
+		"internal/worker TestRunNowOfAHeadThatFailed",
+	},
+	{
 		"SQL of another program leaves a row of duetime_orders",
 		"internal/store/orders.go",
 		" AND w.state = 0\" + others",
