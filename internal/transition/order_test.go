@@ -66,6 +66,19 @@ func TestWaitBehind(t *testing.T) {
 	}
 }
 
+// Once its turn has come, a task that its handler snoozes waits for nobody: it must not be woken before its time.
+func TestSnoozeEndsTheWait(t *testing.T) {
+	t.Parallel()
+	row := pending(t, 0)
+	at := row.DueAt.Add(time.Second)
+	for name, before := range map[string]task.Task{"never run": row, "tried": transition.Fail(row, errBoom, 0, at)} {
+		got := transition.Rearm(transition.WaitBehind(before, protocol.Head{Task: pending(t, 0)}, at), time.Hour, at)
+		if transition.WaitsBehind(got) || !transition.Follow(got, at).RunAt.Equal(at.Add(time.Hour)) {
+			t.Errorf("%s: snoozed as %+v", name, got)
+		}
+	}
+}
+
 func TestIsBefore(t *testing.T) {
 	t.Parallel()
 	a, b := pending(t, 0), pending(t, 0)

@@ -129,8 +129,8 @@ func Rearm(t task.Task, delay time.Duration, now time.Time) task.Task {
 	if t.State != task.Pending {
 		return t
 	}
-	if unrun(t) {
-		t.LastError = "" // it has been with a handler now
+	if unrun(t) || WaitsBehind(t) {
+		t.LastError = "" // it has been with a handler now: a mark that stays would have it woken before its time
 	}
 	t.RunAt, t.TriedAt = nextTry(now, delay), now
 	return next(t, now)

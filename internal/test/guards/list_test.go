@@ -329,6 +329,13 @@ var guards = []guard{
 		"internal/worker TestReaderKeepsTheOrder",
 	},
 	{
+		"a snoozed task that has waited for another one is woken before its time",
+		"internal/transition/task.go",
+		"	if unrun(t) || WaitsBehind(t) {",
+		"	if unrun(t) {",
+		"internal/transition TestSnoozeEndsTheWait",
+	},
+	{
 		"a head that waits for its retry can't be run at once",
 		"internal/settle/reader.go",
 		"	if row.DueAt.After(found.Now) { //",
