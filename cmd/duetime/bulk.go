@@ -29,7 +29,7 @@ after crashes, changes no task twice, and makes way for running tasks. Tasks tha
 		t.bulkVerb(task.VerbDiscard, "Take dead tasks off the list: they end as cancelled"),
 	)
 	cmd.AddCommand(
-		t.bulkList(), t.bulkGet(), t.bulkStop(),
+		t.bulkUndo(), t.bulkList(), t.bulkGet(), t.bulkStop(),
 		t.bulkChange("pause", "Let an operation wait until a resume", (*console.Console).PauseOperation),
 		t.bulkChange("resume", "Let an operation go on", (*console.Console).ResumeOperation),
 	)
@@ -56,10 +56,7 @@ func (t *tool) bulkVerb(verb task.Verb, short string) *cobra.Command {
 	cmd.Flags().StringVar(&f.subject, "subject", "", "only tasks about this subject")
 	cmd.Flags().StringVar(&f.state, "state", "", fmt.Sprintf("only %s tasks: %s is for no others", from, verb))
 	cmd.Flags().BoolVar(&f.all, "all", false, fmt.Sprintf("all %s tasks", from))
-	cmd.Flags().IntVar(&f.rate, "rate", 0, "most tasks to change a second; 0: as many as running tasks leave room for")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count and show the tasks, and change none")
-	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until the operation is done")
-	t.jsonFlag(cmd, "the operation as one JSON object; with --dry-run count and sample")
+	t.addRunFlags(cmd, &f)
 	complete(cmd, "state", fixed(from.String()))
 	switch verb {
 	case task.VerbShift:
@@ -75,6 +72,36 @@ func (t *tool) bulkVerb(verb task.Verb, short string) *cobra.Command {
 			return err
 		}
 		return t.with(cmd.Context(), func(c *console.Console) error { return t.runBulkVerb(cmd.Context(), c, o, f) })
+	}
+	return cmd
+}
+
+// addRunFlags adds the flags that say how an operation is made.
+func (t *tool) addRunFlags(cmd *cobra.Command, f *bulkFlags) {
+	cmd.Flags().IntVar(&f.rate, "rate", 0, "most tasks to change a second; 0: as many as running tasks leave room for")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count and show the tasks, and change none")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until the operation is done")
+	t.jsonFlag(cmd, "the operation as one JSON object; with --dry-run count and sample")
+}
+
+func (t *tool) bulkUndo() *cobra.Command {
+	var f bulkFlags
+	cmd := &cobra.Command{
+		Use: "undo ID", Short: "Move back what a shift has moved", Args: cobra.ExactArgs(1),
+		Long: `Move back what a shift has moved, once it is done or stopped.
+
+Only tasks move back that it moved by its whole time, and that nothing has changed since. No task moves to before now.`,
+	}
+	t.addRunFlags(cmd, &f)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return t.withTask(cmd.Context(), args[0], func(c *console.Console, id task.ID) error {
+			o, err := c.UndoOf(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			o.Rate = f.rate
+			return t.runBulkVerb(cmd.Context(), c, o, f)
+		})
 	}
 	return cmd
 }
@@ -149,9 +176,12 @@ func bulkQuestion(o task.Operation) string {
 
 func (t *tool) writePreview(o task.Operation, p console.Preview) error {
 	from, _ := o.Verb.From()
-	_, err := fmt.Fprintf(t.out, "%s %s %s: %s\n",
-		thousands(p.Matched), from, plural(int(p.Matched), "task"), printable(o.Filter.String()))
-	if err == nil && o.LeavesRecurrences() {
+	what := o.Filter.String()
+	if !o.Undoes.IsZero() {
+		what = "what operation " + o.Undoes.String() + " moved, and nothing has changed since"
+	}
+	_, err := fmt.Fprintf(t.out, "%s %s %s: %s\n", thousands(p.Matched), from, plural(int(p.Matched), "task"), printable(what))
+	if err == nil && o.LeavesRecurrences() && o.Undoes.IsZero() {
 		_, err = fmt.Fprintln(t.out, "tasks of recurrences stay on their timetables: --recurrences moves them too")
 	}
 	if err != nil || p.Matched == 0 {

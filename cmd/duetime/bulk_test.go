@@ -79,6 +79,7 @@ func TestBulkRefuses(t *testing.T) {
 		d.wantCode(t, 4, "bulk", verb)
 		d.wantCode(t, 4, "bulk", verb, nobody)
 	}
+	d.wantCode(t, 4, "bulk", "undo", nobody)
 	if all := decode[[]operated](t, d.wantCode(t, 0, "bulk", "list", "--json")); len(all) != 0 {
 		t.Errorf("operations were made: %+v", all)
 	}
@@ -152,6 +153,19 @@ func TestBulkShift(t *testing.T) {
 		t.Errorf("its life is %v, want %v", life, want)
 	}
 	d.wantCode(t, 3, "bulk", "stop", id)
+
+	dry = d.wantCode(t, 0, "bulk", "undo", id, "--dry-run").out
+	if !strings.HasPrefix(dry, "12 pending tasks: what operation "+id+" moved, and nothing has changed since\n") {
+		t.Errorf("the preview of its undo says %s", dry)
+	}
+	if got := decode[operated](t, d.wantCode(t, 0, "bulk", "undo", id, "--yes", "--wait", "--json")); got.Changed != 12 {
+		t.Errorf("its undo is %+v", got)
+	}
+	for i, by := range d.dueTimes(t, shifted) {
+		if by != 0 {
+			t.Errorf("task %d has moved by %v", i, by)
+		}
+	}
 	text := d.wantCode(t, 0, "bulk", "get", id).out
 	if !strings.Contains(text, "12 changed") || !strings.Contains(text, "shift by 2h0m0s") {
 		t.Errorf("shown as %s", text)

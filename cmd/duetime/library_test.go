@@ -46,6 +46,7 @@ var inLibrary = map[string][]any{
 	"bulk requeue":      {(*console.Console).PreviewBulk, (*console.Console).Bulk},
 	"bulk retry":        {(*console.Console).PreviewBulk, (*console.Console).Bulk},
 	"bulk discard":      {(*console.Console).PreviewBulk, (*console.Console).Bulk},
+	"bulk undo":         {(*console.Console).UndoOf, (*console.Console).PreviewBulk, (*console.Console).Bulk},
 	"bulk list":         {(*console.Console).Operations},
 	"bulk get":          {(*console.Console).Operation},
 	"bulk pause":        {(*console.Console).PauseOperation},

@@ -286,6 +286,58 @@ func TestOperationIsPausedBeforeItsPage(t *testing.T) {
 	}
 }
 
+// An undo moves back the rows that a shift moved and that nothing has changed since, also not between the read of a page and its locks. An
+// undo of the undo moves the same rows again.
+func TestOperationIsUndone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{})
+	rows := w.timers(t, "timer", 12) // six of the kind
+	done := w.finish(t, w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}}).ID)
+	moved := w.as(t, rows)
+	later := func() (now time.Time) {
+		pipelinetest.Await(t, "the clock to go on", func() bool {
+			now = value(t)(w.rows.Now(t.Context(), nil))
+			return now.After(done.FinishedAt)
+		})
+		return now
+	}
+	change := func(i int, by func(task.Task, time.Time) (task.Task, error)) {
+		changed, err := by(moved[i], later())
+		pipelinetest.Must(t, err)
+		moved[i] = w.save(t, changed)
+		w.put(t, changed)
+	}
+	minute := func(one task.Task, now time.Time) (task.Task, error) { return transition.Shift(one, time.Minute, now) }
+	change(0, minute)
+	change(2, func(one task.Task, now time.Time) (task.Task, error) { return transition.Finish(one, now), nil })
+	rows = append(rows, w.insert(t, w.timer(t, "ann", "timer", 3*time.Hour))...)
+	moved = append(moved, rows[len(rows)-1])
+	want := func(what string, o task.Operation, back map[int]time.Duration) {
+		t.Helper()
+		for i, row := range w.as(t, rows) {
+			if by, undone := back[i]; undone && !row.DueAt.Equal(rows[i].DueAt.Add(by)) || !undone && !cmp.Equal(moved[i], row) {
+				t.Errorf("%s: row %d is %+v, was %+v, and before the shift %+v", what, i, row, moved[i], rows[i])
+			}
+		}
+		if o.Changed != int64(len(back)) || o.Ended+o.Unchanged != 0 {
+			t.Errorf("%s: done is %+v", what, o)
+		}
+	}
+	undo, err := done.Undo()
+	pipelinetest.Must(t, err)
+	undo = w.operate(t, undo)
+	w.between(func() {
+		w.between(func() { change(4, minute) }) // after NextIDs
+	})
+	undo = w.finish(t, undo.ID)
+	want("undone", undo, map[int]time.Duration{6: 0, 8: 0, 10: 0})
+	done = undo
+	later()
+	redo, err := undo.Undo()
+	pipelinetest.Must(t, err)
+	want("undone twice", w.finish(t, w.operate(t, redo).ID), map[int]time.Duration{6: 2 * time.Hour, 8: 2 * time.Hour, 10: 2 * time.Hour})
+}
+
 // Rows that end, or no longer match, between the read of a page and its locks are not changed. SQLite has one writer.
 func TestOperationComparesUnderLock(t *testing.T) {
 	t.Parallel()

@@ -74,6 +74,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"unreadable operation":             unreadableOperation,
 	"operation for recurrences":        operationForRecurrences,
 	"operation that is bounded":        operationBounded,
+	"operation that undoes":            operationUndoes,
 	"limits":                           limits,
 	"groups":                           groupsReadBack,
 	"members of groups":                groupMembers,

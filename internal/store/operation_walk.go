@@ -12,6 +12,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -200,6 +202,11 @@ func (s *Store) chosenBy(o task.Operation) (string, []any) {
 	}
 	if o.Verb == task.VerbRequeue {
 		add("queue <> ?", o.To)
+	}
+	if !o.Undoes.IsZero() { // the first condition spares most rows the second, which asks an index for each
+		add("updated_at >= (SELECT created_at FROM duetime_operations WHERE id = ?)", o.Undoes[:])
+		add("updated_at = (SELECT MAX(at) FROM duetime_history WHERE task = duetime_tasks.id AND event = ? AND detail LIKE ?)",
+			protocol.EventMoved, transition.ShiftedDetail(o.Undoes, -o.By))
 	}
 	return strings.Join(conditions, " AND "), args
 }

@@ -146,12 +146,14 @@ func (d spanMs) Scan(src any) error {
 
 // storedFilter is the column filter. Recurrences is false in a shift without Operation.Recurrences, and absent in all others, as in those
 // of versions that moved tasks of recurrences always: such a version can't read the field, and refuses the operation. So it is with
-// Limit, which versions before would exceed.
+// Limit, which versions before would exceed, and with Undoes, without which they would move other tasks.
 type storedFilter struct {
 	task.Filter
 
 	Recurrences *bool `json:"recurrences,omitempty"`
 	Limit       int   `json:"limit,omitempty"`
+
+	Undoes task.ID `json:"undoes,omitzero"`
 }
 
 // A filter that this program can't read does not fail the statement: it is one that Check refuses. The verb is read before.
@@ -168,13 +170,13 @@ func (d filterJSON) Scan(src any) error {
 	if decoder.Decode(&read) != nil {
 		read = storedFilter{}
 	}
-	d.of.Filter, d.of.Limit = read.Filter, read.Limit
+	d.of.Filter, d.of.Limit, d.of.Undoes = read.Filter, read.Limit, read.Undoes
 	d.of.Recurrences = d.of.Verb == task.VerbShift && (read.Recurrences == nil || *read.Recurrences)
 	return nil
 }
 
 func filterText(o *task.Operation) any {
-	stored := storedFilter{Filter: o.Filter, Limit: o.Limit}
+	stored := storedFilter{Filter: o.Filter, Limit: o.Limit, Undoes: o.Undoes}
 	if o.LeavesRecurrences() {
 		stored.Recurrences = new(false)
 	}

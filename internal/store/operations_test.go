@@ -26,7 +26,7 @@ func operation(t *testing.T, s *store.Store, o task.Operation) task.Operation {
 	if o.Verb == "" {
 		o.Verb = task.VerbCancel
 	}
-	if o.Verb == task.VerbShift {
+	if o.Verb == task.VerbShift && o.By == 0 {
 		o.By = time.Hour
 	}
 	o, err := transition.BeginOperation(o, "ann@host", t0.Add(time.Hour))
@@ -134,6 +134,48 @@ func operationForRecurrences(t *testing.T, s *store.Store) {
 	o := operation(t, s, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "k"}})
 	if got, want := value[string](t)(stored(t, s, o)), `{"kind":"k"}`; got != want {
 		t.Errorf("a cancel is stored as %s, want %s", got, want)
+	}
+}
+
+// An operation that undoes a shift is about the tasks that the shift moved by all of its time, and that were not changed since.
+func operationUndoes(t *testing.T, s *store.Store) {
+	rows := inserted(t, s, newTasks(t, 6)...)
+	at := t0.Add(2 * time.Hour)
+	shift := operation(t, s, task.Operation{Verb: task.VerbShift, Filter: task.Filter{All: true}})
+	other := operation(t, s, task.Operation{Verb: task.VerbShift, Filter: task.Filter{All: true}})
+	for i, by := range []task.Operation{shift, shift, shift, shift, other} { // the last row is moved by none
+		moved, err := transition.Apply(by, rows[i], at)
+		must(t, err)
+		line := transition.OperationEvent(by, rows[i], moved)
+		switch i {
+		case 1:
+			moved = transition.Rearm(moved, time.Minute, at.Add(time.Second))
+		case 2:
+			moved = transition.Finish(moved, at.Add(time.Second))
+		case 3:
+			line.Detail = strings.Replace(line.Detail, "by 1h0m0s", "by 59m0s", 1)
+		}
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+			must(t, worldtest.Save(ctx, s, tx, moved))
+			must(t, s.Record(ctx, tx, []protocol.Event{line}))
+		})
+	}
+	shift = transition.EndOperation(shift, at)
+	for _, filter := range []task.Filter{{}, {Owner: rows[0].Owner}} {
+		shift.Filter = filter
+		undo, err := shift.Undo()
+		must(t, err)
+		undo = operation(t, s, undo)
+		got, _, err := s.Operation(t.Context(), nil, undo.ID)
+		if d := cmp.Diff(undo, got); d != "" || err != nil {
+			t.Errorf("read back: %v (-want +got):\n%s", err, d)
+		}
+		if d := cmp.Diff([]task.ID{rows[0].ID}, walked(t, s, undo, 3, 3)); d != "" {
+			t.Errorf("%v is undone (-want +got):\n%s", filter, d)
+		}
+		if n := value[int64](t)(s.CountMatching(t.Context(), undo)); n != 1 {
+			t.Errorf("%v: the preview counts %d, want 1", filter, n)
+		}
 	}
 }
 

@@ -22,14 +22,14 @@ func BeginOperation(o task.Operation, actor string, now time.Time) (task.Operati
 	f.IDs = slices.Compact(slices.SortedFunc(slices.Values(f.IDs), task.ID.Compare)) // the daemon goes through them in this order
 	return task.Operation{
 		ID: cmp.Or(o.ID, task.NewID()), Verb: o.Verb, By: o.By, To: o.To, Filter: o.Filter, Rate: o.Rate, Limit: o.Limit, Matched: o.Matched,
-		Recurrences: o.Recurrences, Actor: actor, CreatedAt: now, UpdatedAt: now,
+		Recurrences: o.Recurrences, Undoes: o.Undoes, Actor: actor, CreatedAt: now, UpdatedAt: now,
 	}, nil
 }
 
 // SameOperation reports whether both do the same to the same tasks.
 func SameOperation(o task.Operation, other task.Operation) bool {
 	return o.Verb == other.Verb && o.By == other.By && o.To == other.To && o.Recurrences == other.Recurrences &&
-		o.Limit == other.Limit && SameFilter(o.Filter, other.Filter)
+		o.Limit == other.Limit && o.Undoes == other.Undoes && SameFilter(o.Filter, other.Filter)
 }
 
 // OperationMatches reports whether the operation changes the task, as its row is now.
@@ -44,9 +44,12 @@ func OperationTooLate(o task.Operation, t task.Task) bool {
 	return known && t.State != from && chooses(o, t)
 }
 
+// chooses decides by the row alone. What an operation moved that is undone stands in the history, of which the store asks before the
+// row is locked: a row that was changed in between has changed since.
 func chooses(o task.Operation, t task.Task) bool {
 	_, _, tick := t.Tick()
-	return !t.CreatedAt.After(o.CreatedAt) && FilterMatches(o.Filter, t) && (!tick || !o.LeavesRecurrences())
+	return !t.CreatedAt.After(o.CreatedAt) && FilterMatches(o.Filter, t) && (!tick || !o.LeavesRecurrences()) &&
+		(o.Undoes.IsZero() || t.UpdatedAt.Before(o.CreatedAt))
 }
 
 // Apply is the operation's transition of a task. Its errors are those of transition.Shift, transition.Cancel, transition.Requeue, transition.Retry and
@@ -76,6 +79,12 @@ func OperationEvent(o task.Operation, before, after task.Task) protocol.Event {
 	}
 	e.Detail = strings.TrimPrefix(e.Detail+", operation "+o.ID.String(), ", ")
 	return e
+}
+
+// ShiftedDetail is the detail of the lines that OperationEvent makes of tasks which a shift has moved by all of its time, as a pattern of
+// LIKE.
+func ShiftedDetail(shift task.ID, by time.Duration) string {
+	return "by " + by.String() + " to %, operation " + shift.String()
 }
 
 // Room is how many of n tasks the operation may still change.

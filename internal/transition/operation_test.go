@@ -34,6 +34,8 @@ func TestOperationsAreChecked(t *testing.T) {
 		"by half a ms":      {task.Operation{Verb: task.VerbShift, By: 1500 * time.Microsecond, Filter: all}, "by"},
 		"by 11 years":       {task.Operation{Verb: task.VerbShift, By: task.MaxAhead + time.Second, Filter: all}, "by"},
 		"by -11 years":      {task.Operation{Verb: task.VerbShift, By: -task.MaxAhead - time.Second, Filter: all}, "by"},
+		"undo":              {task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: all, Undoes: task.ID{1}}, ""},
+		"undo by a cancel":  {task.Operation{Verb: task.VerbCancel, Filter: all, Undoes: task.ID{1}}, "undoes"},
 		"with recurrences":  {task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: all, Recurrences: true}, ""},
 		"cancel these too":  {task.Operation{Verb: task.VerbCancel, Filter: all, Recurrences: true}, "recurrences"},
 		"cancel by":         {task.Operation{Verb: task.VerbCancel, By: time.Hour, Filter: all}, "by"},
@@ -237,6 +239,43 @@ func TestOperationApplies(t *testing.T) {
 	}
 	if _, err := transition.Apply((task.Operation{Verb: "move"}), row, now); err == nil {
 		t.Error("an unknown verb is applied")
+	}
+}
+
+// A shift that is over can be undone: by as much back, as far as the row was not changed since the undo began.
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	row := pending(t, time.Hour)
+	shift := task.Operation{
+		ID: task.NewID(), Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: row.Kind, Owner: row.Owner}, Recurrences: true, Rate: 7,
+	}
+	for field, o := range map[string]task.Operation{"state": shift, "verb": {Verb: task.VerbCancel, State: task.OperationDone}} {
+		_, err := o.Undo()
+		if wrong, is := errors.AsType[*task.FieldError](err); !is || wrong.Field != field {
+			t.Errorf("%s is undone: %v, want the field %s", o, err, field)
+		}
+	}
+	shift.State = task.OperationCancelled
+	undo, err := shift.Undo()
+	want := task.Operation{Verb: task.VerbShift, By: -2 * time.Hour, Filter: task.Filter{Owner: row.Owner}, Recurrences: true, Undoes: shift.ID}
+	if d := cmp.Diff(want, undo); d != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+	if got, want := undo.String(), "shift by -2h0m0s, owner "+row.Owner+", what operation "+shift.ID.String()+" moved"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if other := want; transition.SameOperation(undo, other) {
+		if other.Undoes = task.NewID(); transition.SameOperation(undo, other) {
+			t.Error("what is undone makes no difference")
+		}
+	}
+	undo, err = transition.BeginOperation(undo, "ann@host", row.UpdatedAt)
+	if err != nil || transition.OperationMatches(undo, row) {
+		t.Errorf("%v, or a row that was changed since matches", err)
+	}
+	undo.CreatedAt = row.UpdatedAt.Add(time.Millisecond)
+	if !transition.OperationMatches(undo, row) {
+		t.Error("a row that was changed before does not match")
 	}
 }
 

@@ -18,6 +18,7 @@ type Operation struct {
 	To          string              `json:"to,omitempty"`
 	Filter      task.Filter         `json:"filter"`
 	Recurrences bool                `json:"recurrences,omitempty"` // of a shift: tasks of recurrences move too
+	Undoes      task.ID             `json:"undoes,omitzero"`       // of a shift: the earlier one that it takes back
 	Rate        int                 `json:"rate,omitempty"`
 	Limit       int                 `json:"limit,omitempty"`
 	State       task.OperationState `json:"state"`
@@ -56,7 +57,7 @@ func (l OperationLife) Remaining() time.Duration {
 func operationOf(o task.Operation) Operation {
 	return Operation{
 		ID: o.ID, Verb: o.Verb, ByMs: o.By.Milliseconds(), To: o.To, Filter: o.Filter, Rate: o.Rate, Limit: o.Limit, State: o.State,
-		Recurrences: o.Recurrences,
+		Recurrences: o.Recurrences, Undoes: o.Undoes,
 		Matched:     o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended, Unchanged: o.Unchanged,
 		Actor: o.Actor, Error: o.Error,
 		CreatedAtMs: o.CreatedAt.UnixMilli(), UpdatedAtMs: o.UpdatedAt.UnixMilli(), FinishedAt: unixMs(o.FinishedAt),
@@ -107,6 +108,16 @@ func (c *Console) Operations(ctx context.Context) ([]Operation, error) {
 		all[i] = operationOf(o)
 	}
 	return all, err
+}
+
+// UndoOf returns the operation that takes back a shift that is over, to be previewed and made: see task.Operation.Undo. It answers
+// task.ErrNoOperation.
+func (c *Console) UndoOf(ctx context.Context, id task.ID) (task.Operation, error) {
+	o, err := c.client.Operation(ctx, id)
+	if err != nil {
+		return task.Operation{}, err
+	}
+	return o.Undo()
 }
 
 // OnlyOperation returns the id of the operation that is running or paused, if there is one alone.

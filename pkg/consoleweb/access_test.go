@@ -129,7 +129,7 @@ func TestPageVerbs(t *testing.T) {
 		"owner.block": consoleweb.VerbOwner, "owner.unblock": consoleweb.VerbOwner,
 		"dead.retry": consoleweb.VerbRetry, "dead.discard": consoleweb.VerbDiscard,
 		"bulk&verb=shift": consoleweb.VerbMove, "bulk&verb=cancel": consoleweb.VerbCancel, "bulk&verb=requeue": consoleweb.VerbRequeue,
-		"bulk&verb=retry": consoleweb.VerbRetry, "bulk&verb=discard": consoleweb.VerbDiscard,
+		"bulk&verb=retry": consoleweb.VerbRetry, "bulk&verb=discard": consoleweb.VerbDiscard, "bulk.undo": consoleweb.VerbMove,
 	}
 	var cfg consoleweb.Config
 	for _, verb := range consoleweb.Verbs() {

@@ -76,6 +76,7 @@ func changes() map[string]change {
 		"bulk." + bulkRequeue: bulkChange(task.VerbRequeue),
 		"bulk." + bulkRetry:   bulkChange(task.VerbRetry),
 		"bulk." + bulkDiscard: bulkChange(task.VerbDiscard),
+		"bulk.undo":           {VerbMove, askUndo, doUndo},
 		"dead.retry":          {VerbRetry, askDead("ask.dead.retry", false), doDead(task.VerbRetry)},
 		"dead.discard":        {VerbDiscard, askDead("ask.dead.discard", true), doDead(task.VerbDiscard)},
 	}

@@ -246,6 +246,35 @@ func TestPageShiftLeavesRecurrences(t *testing.T) {
 	}
 }
 
+// The page of a shift that is over leads to a preview of what is moved back: what it moved, and nothing has changed since.
+func TestPageShiftsBack(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	one, two := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour))), p.schedule(charge.New("ada", Charge{2}, task.In(time.Hour)))
+	p.works()
+	if changed := p.operates("change?do=bulk&verb=shift&owner=ada&by=2h"); changed != 2 {
+		t.Errorf("%d tasks were shifted, want 2", changed)
+	}
+	since := p.schedule(charge.New("ada", Charge{3}, task.In(3*time.Hour)))
+	two, err := p.p.Shift(t.Context(), two.ID, time.Minute)
+	pipelinetest.Must(t, err)
+	all, err := p.p.Console().Operations(t.Context())
+	pipelinetest.Must(t, err)
+	id := all[0].ID.String()
+	at := "change?do=bulk.undo&id=" + id
+	p.wantHas("the page of the shift", p.get(200, "operation?id="+id), "Shift back", strings.ReplaceAll(at, "&", "&amp;"))
+	p.wantHas("the preview", p.get(200, at), "Change 1 task: shift by -2 h, owner ada, what operation "+id+" moved", "nothing has changed since")
+	if changed := p.operates(at); changed != 1 {
+		t.Errorf("%d tasks were shifted back, want 1", changed)
+	}
+	for _, want := range []task.Task{one, two, since} {
+		if due := p.task(want.ID).DueAtMs; due != want.DueAt.UnixMilli() {
+			t.Errorf("task %s is due %v later than it should", want.ID, time.UnixMilli(due).Sub(want.DueAt))
+		}
+	}
+	p.wantHas("a second preview", p.get(200, at), "Change 0 tasks")
+}
+
 // Each preview begins an operation of its own. A form can't begin another one than it has shown.
 func TestPageMassChangeIsKnownByItsForm(t *testing.T) {
 	t.Parallel()

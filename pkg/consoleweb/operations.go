@@ -67,12 +67,19 @@ func bulkOf(v *visit, verb task.Verb) (task.Operation, error) {
 			return o, fmt.Errorf("%w: %w", errMistake, err)
 		}
 	}
-	if text := v.r.FormValue("rate"); text != "" {
-		if o.Rate, err = strconv.Atoi(text); err != nil {
-			return o, &task.FieldError{Field: "rate", Problem: "must be a whole number of tasks a second"}
-		}
+	if o.Rate, err = rateOf(v); err != nil {
+		return o, err
 	}
 	return o, o.Check()
+}
+
+func rateOf(v *visit) (rate int, err error) {
+	if text := v.r.FormValue("rate"); text != "" {
+		if rate, err = strconv.Atoi(text); err != nil {
+			return 0, &task.FieldError{Field: "rate", Problem: "must be a whole number of tasks a second"}
+		}
+	}
+	return rate, nil
 }
 
 // askBulk asks for what the verb needs, then shows a preview.
@@ -96,6 +103,11 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
+	return askPreviewed(ctx, v, o, back)
+}
+
+// askPreviewed asks whether an operation is to be made, and shows what it would change.
+func askPreviewed(ctx context.Context, v *visit, o task.Operation, back string) (question, error) {
 	preview, err := previewOne(ctx, v, o)
 	if err != nil {
 		return question{}, err
@@ -106,12 +118,15 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 		Facts: []string{v.T("fact.bulk")}, Sample: preview.Sample, By: o.By, Back: back,
 		Hidden: map[string][]string{"matched": {matched}, formID: {task.NewID().String()}},
 		Inputs: []input{{"rate", v.T("bulkrate"), "", v.T("hint.bulkrate")}},
-		Empty:  preview.Matched == 0, Grave: verb == task.VerbCancel || verb == task.VerbDiscard || o.Filter.All,
+		Empty:  preview.Matched == 0, Grave: o.Verb == task.VerbCancel || o.Verb == task.VerbDiscard || o.Filter.All && o.Undoes.IsZero(),
 	}
-	if o.LeavesRecurrences() {
+	switch {
+	case !o.Undoes.IsZero():
+		q.Facts = append(q.Facts, v.T("fact.undo"))
+	case o.LeavesRecurrences():
 		q.Facts = append(q.Facts, v.T("fact.ticks"))
 	}
-	if verb == task.VerbRetry {
+	if o.Verb == task.VerbRetry {
 		q.Facts = append(q.Facts, v.T("fact.retry"))
 	}
 	if n := len(preview.Sample); n > 0 {
@@ -125,6 +140,34 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 		q.Hidden["before"] = []string{v.Typed(at.UnixMilli())}
 	}
 	return q, nil
+}
+
+// askUndo shows what would be moved back of what a shift has moved.
+func askUndo(ctx context.Context, v *visit) (question, error) {
+	o, err := undoOf(ctx, v)
+	if err != nil {
+		return question{}, err
+	}
+	return askPreviewed(ctx, v, o, v.Link("operation", "id", o.Undoes))
+}
+
+func undoOf(ctx context.Context, v *visit) (task.Operation, error) {
+	id, err := idOf(v)
+	if err != nil {
+		return task.Operation{}, err
+	}
+	return v.c.UndoOf(ctx, id)
+}
+
+func doUndo(ctx context.Context, v *visit) (answer, error) {
+	o, err := undoOf(ctx, v)
+	if err != nil {
+		return answer{}, err
+	}
+	if o.Rate, err = rateOf(v); err != nil {
+		return answer{}, err
+	}
+	return beginPreviewed(ctx, v, o)
 }
 
 // previewOne counts what an operation would change, while nobody else reads rows of all owners.
@@ -149,11 +192,17 @@ func doBulk(verb task.Verb) func(ctx context.Context, v *visit) (answer, error) 
 		if err != nil {
 			return answer{}, err
 		}
-		if o.Matched, err = strconv.ParseInt(v.r.FormValue("matched"), 10, 64); err != nil || o.Matched < 1 {
-			return answer{}, errNothing // no preview was shown, or it was empty
-		}
-		return begin(ctx, v, o)
+		return beginPreviewed(ctx, v, o)
 	}
+}
+
+// beginPreviewed is begin for what a preview has counted.
+func beginPreviewed(ctx context.Context, v *visit, o task.Operation) (answer, error) {
+	var err error
+	if o.Matched, err = strconv.ParseInt(v.r.FormValue("matched"), 10, 64); err != nil || o.Matched < 1 {
+		return answer{}, errNothing // no preview was shown, or it was empty
+	}
+	return begin(ctx, v, o)
 }
 
 // begin makes an operation, and leads to its progress. The daemon carries it out. A form that comes twice makes one.
@@ -177,6 +226,7 @@ type operationView struct {
 	Made      bool  // just now, by this user
 	Live      bool  // it changes
 	Over      bool
+	Undoable  bool // it has moved tasks that may be moved back
 }
 
 func readOperation(ctx context.Context, v *visit) (any, error) {
@@ -188,10 +238,11 @@ func readOperation(ctx context.Context, v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	over := life.State == task.OperationDone || life.State == task.OperationCancelled
 	return &operationView{
 		Operation: life, Came: life.Changed + life.Ended + life.Unchanged, Made: v.r.FormValue("made") != "",
 		Live: life.State == task.OperationRunning || life.State == task.OperationPaused,
-		Over: life.State == task.OperationDone || life.State == task.OperationCancelled,
+		Over: over, Undoable: over && life.Verb == task.VerbShift && life.Changed > 0,
 	}, nil
 }
 

@@ -139,6 +139,7 @@ func ownerWords() map[string]words {
 		"pause":           {"Pause", "暂停"},
 		"resume":          {"Resume", "恢复"},
 		"stop":            {"Stop", "停止"},
+		"undo":            {"Shift back", "移回"},
 		"runnow":          {"Run now", "立即执行"},
 		"what":            {"What", "内容"},
 		"changed":         {"Changed", "已修改"},
