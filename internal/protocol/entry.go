@@ -68,6 +68,7 @@ type Due struct {
 	Blocked map[string]bool // owners of the rows
 	Held    map[string]bool // queues of the rows: an operator has paused or limited them
 	Now     time.Time       // the moment just before the locks; zero without rows
+	PutOff  int             // due rows, not among these, that a worker has put off without an attempt
 }
 
 // Head is a task for which a later one of its order key waits.

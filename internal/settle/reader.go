@@ -83,19 +83,34 @@ func (r *reader) ofKey(key string) scope {
 // SettleDue runs the owner's due tasks in the caller's transaction: see schedule.Tx.SettleDue.
 func (s *Settler) SettleDue(ctx context.Context, caller *schedule.Tx, owner string) (schedule.Settled, error) {
 	r := s.reader(caller)
-	if err := r.settleAll(ctx, r.ofOwner(owner)); err != nil {
+	settled, err := r.answer(ctx, r.ofOwner(owner))
+	if err != nil {
 		return schedule.Settled{}, fmt.Errorf("settle what is due of owner %s: %w", owner, err)
 	}
-	return r.answered, nil
+	return settled, nil
 }
 
 // SettleOrder runs the due tasks of an order key, as rows hold it, in the caller's transaction: see schedule.Tx.SettleOrder.
 func (s *Settler) SettleOrder(ctx context.Context, caller *schedule.Tx, key string) (schedule.Settled, error) {
 	r := s.reader(caller)
-	if err := r.settleAll(ctx, r.ofKey(key)); err != nil {
+	settled, err := r.answer(ctx, r.ofKey(key))
+	if err != nil {
 		return schedule.Settled{}, fmt.Errorf("settle what is due of order key %q: %w", key, err)
 	}
-	return r.answered, nil
+	return settled, nil
+}
+
+// answer settles all, and counts as left what a worker has put off: its time to run has not come.
+func (r *reader) answer(ctx context.Context, what scope) (schedule.Settled, error) {
+	lock, putOff := what.lock, 0
+	what.lock = func(ctx context.Context, limit int) (protocol.Due, error) {
+		due, err := lock(ctx, limit)
+		putOff = due.PutOff
+		return due, err
+	}
+	err := r.settleAll(ctx, what)
+	r.answered.Left += putOff
+	return r.answered, err
 }
 
 func (r *reader) settleAll(ctx context.Context, what scope) error {

@@ -26,8 +26,9 @@ type Store interface {
 	ledger.Waiting
 	// LockToRun is LockFree, and says which of the rows are of blocked owners.
 	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error)
-	// LockDue locks the owner's pending rows that are due, or will be so soon, the first limit of them by (run_at, id), and waits for those that others
-	// hold. It says whether the owner is blocked, and which queues an operator has paused or limited.
+	// LockDue locks the owner's pending rows that are due, or will be so soon, the first limit of them by (run_at, id), and
+	// waits for those that others hold. It says whether the owner is blocked, which queues an operator has paused or limited,
+	// and how many due rows were put off.
 	LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (protocol.Due, error)
 	// LockDueInOrder is LockDue for the tasks of an order key, as rows hold it, in their order.
 	LockDueInOrder(ctx context.Context, q sqlx.ExtContext, key string, soon time.Duration, limit int) (protocol.Due, error)

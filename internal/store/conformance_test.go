@@ -37,6 +37,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"lock":                             lock,
 	"owner's rows":                     ownerRows,
 	"owner's due rows":                 dueRows,
+	"rows that were put off":           putOffRows,
 	"pages of pending":                 pagesOfPending,
 	"walks":                            walks,
 	"walks that find":                  walksFind,

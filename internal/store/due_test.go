@@ -12,6 +12,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -82,6 +83,47 @@ func dueRows(t *testing.T, s *store.Store) {
 			t.Errorf("due of %q at %v (-want +got):\n%s", c.kind, c.at, d)
 		}
 	}
+}
+
+// Rows that were put off without an attempt are counted, and listed. Those that wait for a retry are not.
+func putOffRows(t *testing.T, s *store.Store) {
+	key := task.NewID().String()
+	rows := make([]task.Task, 4)
+	for i := range rows {
+		rows[i] = ago(t, "ann", time.Minute)
+		rows[i].OrderKey = "k" + key
+	}
+	tried, snoozed, behind := &rows[1], &rows[2], &rows[3]
+	tried.Attempt, tried.LastError = 1, "broken"
+	behind.Attempt, behind.LastError = 1, transition.BehindTried+"another"
+	inserted(t, s, rows...)
+	now := value[time.Time](t)(s.Now(t.Context(), nil))
+	for _, row := range []*task.Task{tried, snoozed, behind} {
+		must(t, exec(s.DB(), "UPDATE duetime_tasks SET run_at = ?, attempt = ?, last_error = ? WHERE id = ?",
+			now.Add(5*time.Minute).UnixMilli(), row.Attempt, row.LastError, row.ID[:]))
+	}
+	found := value[[]task.Task](t)(s.ListOwnerDue(t.Context(), "ann", "", now, 100))
+	if d := cmp.Diff([]task.ID{rows[0].ID, snoozed.ID, behind.ID}, ids(found)); d != "" {
+		t.Errorf("due (-want +got):\n%s", d)
+	}
+	check := func(rows int) {
+		t.Helper()
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+			due, err := s.LockDue(ctx, tx, "ann", 0, 100)
+			if must(t, err); len(due.Rows) != rows || due.PutOff != 2 {
+				t.Errorf("the owner has %d rows and %d that were put off, want %d and 2", len(due.Rows), due.PutOff, rows)
+			}
+			due, err = s.LockDueInOrder(ctx, tx, "k"+key, 0, 100)
+			if must(t, err); len(due.Rows) != rows || due.PutOff != 2 {
+				t.Errorf("the key has %d rows and %d that were put off, want %d and 2", len(due.Rows), due.PutOff, rows)
+			}
+		})
+	}
+	check(1)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, worldtest.Finish(ctx, s, tx, value[[]task.Task](t)(s.Get(ctx, tx, []task.ID{rows[0].ID})), t0))
+	})
+	check(0)
 }
 
 // An owner with many tasks of which none is due costs a seek; what is due is found by the owner's index, and locked by id.

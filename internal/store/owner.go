@@ -50,16 +50,19 @@ func (s *Store) ListOwnerPage(ctx context.Context, owner string, after protocol.
 	return tasks, nil
 }
 
-// ListOwnerDue reads the first limit, by (run_at, id), of an owner's pending rows whose run time is the moment or before it, of a kind or,
-// if kind is empty, of any. It reads only the columns of the index. For an owner with nothing due it is one seek.
+// ListOwnerDue reads the first limit, by (run_at, id), of an owner's pending rows that are due at the moment, of a kind or, if
+// kind is empty, of any: those whose run time is the moment or before it, and those that were put off without an attempt. For
+// an owner with nothing due, and nothing that will be so within maxPutOff, it is one seek.
 func (s *Store) ListOwnerDue(ctx context.Context, owner, kind string, at time.Time, limit int) ([]task.Task, error) {
 	order, of := byOwner, []any{owner}
 	if kind != "" {
 		order.where += "kind = ? AND "
 		of = append(of, kind)
 	}
-	text, args := order.sql(s.dialect, window{to: at.Add(time.Millisecond), limit: limit})
-	tasks, err := s.readPrimary(ctx, entry, " FROM duetime_tasks"+text, append(of, args...))
+	ms := at.UnixMilli()
+	text, args := order.selectSQL(s.dialect, window{to: at.Add(maxPutOff), limit: limit}, protocol.Cursor{},
+		"state = 0 AND (run_at <= ? OR due_at <= ? AND "+untried+")", append([]any{ms, ms}, untriedMarks...), limit)
+	tasks, err := s.readPrimary(ctx, entry, text, append(of, args...))
 	if err != nil {
 		return nil, fmt.Errorf("list due tasks of owner %s: %w", owner, err)
 	}

@@ -247,6 +247,10 @@ func TestReaderLeavesToAWorker(t *testing.T) {
 				t.Errorf("%s is %+v", row.Kind, now)
 			}
 		}
+		w.store.Exec("UPDATE duetime_tasks SET run_at = run_at + 60000, version = version + 1 WHERE kind <> 'mail'") // as a worker puts off
+		if got := w.fresh(c, "ann"); got.Done != 0 || got.Left != len(specs) || got.Whole() {
+			t.Errorf("settled %+v, want %d left, of which workers have put some off", got, len(specs))
+		}
 	})
 }
 

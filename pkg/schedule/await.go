@@ -48,9 +48,11 @@ func (c *Client) Await(ctx context.Context, id task.ID) (row task.Task, err erro
 // handlers has Fresh, which waits for nobody. AwaitDue looks at the rows, at first each few milliseconds and later twice a second. For an
 // owner with nothing due it asks the clock and makes one seek.
 //
-// If ctx ends before, it returns ctx's error and the tasks that it still waited for, by their run times, at most task.MaxPerCall: none of them
-// means that it had not looked yet. A task whose attempt has failed is waited for until a later attempt ends it; one that waited for a
-// retry at the call already is not.
+// If ctx ends before, it returns ctx's error and the tasks that it still waited for, by their run times, at most
+// task.MaxPerCall: none of them means that it had not looked yet. A task whose attempt has failed is waited for until a later
+// attempt ends it; one that waited for a retry at the call already is not. One that was put off without an attempt is waited
+// for too, if that was for ten minutes at most: no worker has its kind or reaches its endpoint, its handler has answered
+// Snooze, or an earlier task of its order key has not ended.
 func (c *Client) AwaitDue(ctx context.Context, owner, kind string) (left []task.Task, err error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, err
@@ -71,7 +73,7 @@ func (c *Client) AwaitDue(ctx context.Context, owner, kind string) (left []task.
 	return nil, nil
 }
 
-// dueAt reads the owner's pending tasks that were due at the moment: those whose run time had come by then, and those of before, whose
+// dueAt reads the owner's pending tasks that were due at the moment: those that the store finds, and those of before, whose
 // attempts may have failed since. It keeps to task.MaxPerCall of them: later looks find others once these have ended.
 func (c *Client) dueAt(ctx context.Context, owner, kind string, at time.Time, before []task.Task) ([]task.Task, error) {
 	due, err := c.store.ListOwnerDue(ctx, owner, kind, at, task.MaxPerCall)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -119,4 +120,33 @@ func TestAwaitDueOfOneThatFails(t *testing.T) {
 		t.Errorf("%v; left (-want +got):\n%s", err, d)
 	}
 	w.wantLeft(t, "ann", "") // its next attempt is in an hour
+}
+
+// What was put off without an attempt is due and has no effect, so it is waited for.
+func TestAwaitDueOfWhatWasPutOff(t *testing.T) {
+	t.Parallel()
+	for why, c := range map[string]struct {
+		attempt, seconds int
+		lastError        string
+		waits            bool
+	}{
+		"for a worker of its kind":         {0, 60, transition.Unhandled, true},
+		"by a snooze":                      {0, 590, "", true},
+		"behind another task, after a try": {1, 60, transition.BehindTried, true},
+		"for a retry":                      {1, 60, "broken", false},
+		"for longer":                       {0, 3600, "", false},
+	} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			id, want := w.dueNow(t, "ann"), []task.ID(nil)
+			w.make(t, "ann", task.Subject("due in an hour"))
+			w.store.Exec("UPDATE duetime_tasks SET run_at = run_at + ?, attempt = ?, last_error = ? WHERE id = ?",
+				c.seconds*1000, c.attempt, c.lastError, id[:])
+			if c.waits {
+				want = []task.ID{id}
+			}
+			w.wantLeft(t, "ann", "", want...)
+		})
+	}
 }

@@ -16,9 +16,10 @@ type Settled struct {
 	// Failed has the errors of handlers that failed. Nothing of what they did remains, and no attempt is charged: a worker will run
 	// these tasks too.
 	Failed map[task.ID]error
-	// Left is how many of the due tasks were left to a worker: those whose handlers act outside the database, those of paused queues and of
-	// queues with a limit, those of kinds that have no handler here, and those of a kind that is InOrder while an earlier task of their order
-	// key has not ended.
+	// Left is how many of the due tasks were left to a worker: those whose handlers act outside the database, those of paused
+	// queues and of queues with a limit, those of kinds that have no handler here, those of a kind that is InOrder while an
+	// earlier task of their order key has not ended, and those that a worker has put off without an attempt, as by Snooze, for
+	// ten minutes at most.
 	Left int
 	// More says that more tasks may be due: SettleDue came to its bounds, 100 tasks or a second.
 	More bool

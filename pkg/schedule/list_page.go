@@ -23,7 +23,8 @@ const (
 type ownerPages interface {
 	// ListOwnerPage reads a page of the owner's pending rows by (run_at, id), after the cursor; fewer than limit are the last.
 	ListOwnerPage(ctx context.Context, owner string, after protocol.Cursor, limit int) ([]task.Task, error)
-	// ListOwnerDue reads the first of the owner's pending rows, of a kind or ("") of any, whose run time is the moment or before it.
+	// ListOwnerDue reads the first of the owner's pending rows, of a kind or ("") of any, that are due at the moment and don't
+	// wait for a retry.
 	ListOwnerDue(ctx context.Context, owner, kind string, at time.Time, limit int) ([]task.Task, error)
 }
 

@@ -48,7 +48,8 @@ const (
 // OwnerServiceClient is a client for the duetime.v1.OwnerService service.
 type OwnerServiceClient interface {
 	// AwaitDue waits until each task of an owner that is due at the call has ended or has another due time, as workers run it: what the caller
-	// reads afterwards has the effects of all of them. It answers at once if nothing is due, and tells what is left when its time is over.
+	// reads afterwards has the effects of all of them. It answers at once if nothing is due, and tells what is left when its time is over. A
+	// task that waits for a retry at the call is not due; one that was put off without an attempt, for ten minutes at most, is.
 	AwaitDue(context.Context, *duetimev1.AwaitDueRequest) (*duetimev1.AwaitDueResponse, error)
 	// BlockOwner cancels all pending tasks of an owner, stops its recurrences, and refuses what is scheduled for it from then on, with
 	// the reason OWNER_BLOCKED. It may be repeated, also for an owner that is blocked already.
@@ -144,7 +145,8 @@ func (c *ownerServiceClient) ListBlockedOwners(ctx context.Context, req *duetime
 // OwnerServiceHandler is an implementation of the duetime.v1.OwnerService service.
 type OwnerServiceHandler interface {
 	// AwaitDue waits until each task of an owner that is due at the call has ended or has another due time, as workers run it: what the caller
-	// reads afterwards has the effects of all of them. It answers at once if nothing is due, and tells what is left when its time is over.
+	// reads afterwards has the effects of all of them. It answers at once if nothing is due, and tells what is left when its time is over. A
+	// task that waits for a retry at the call is not due; one that was put off without an attempt, for ten minutes at most, is.
 	AwaitDue(context.Context, *duetimev1.AwaitDueRequest) (*duetimev1.AwaitDueResponse, error)
 	// BlockOwner cancels all pending tasks of an owner, stops its recurrences, and refuses what is scheduled for it from then on, with
 	// the reason OWNER_BLOCKED. It may be repeated, also for an owner that is blocked already.
