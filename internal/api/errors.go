@@ -14,7 +14,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -116,7 +115,6 @@ var answers = []struct {
 	{task.ErrOperationOver, connect.CodeFailedPrecondition, reasonOver},
 	{task.ErrOwnerBlocked, connect.CodeFailedPrecondition, reasonBlocked},
 	{task.ErrGroupSealed, connect.CodeFailedPrecondition, reasonSealed},
-	{console.ErrMeanwhile, connect.CodeAborted, reasonStale},
 	{task.ErrKeyTaken, connect.CodeAlreadyExists, reasonKeyTaken},
 	{task.ErrNameTaken, connect.CodeAlreadyExists, reasonNameTaken},
 	{task.ErrOperationTaken, connect.CodeAlreadyExists, reasonIDTaken},

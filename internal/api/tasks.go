@@ -274,6 +274,12 @@ func (s tasks) Retry(ctx context.Context, r *v1.RetryRequest) (*v1.RetryResponse
 		return nil, err
 	}
 	t, err := s.console.As(callerOf(ctx).operator()).RetryVersion(ctx, id, seen)
+	if stale, is := errors.AsType[interface {
+		error
+		Stands() int64
+	}](err); is {
+		err = staleError{seen, stale.Stands()}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -195,6 +195,9 @@ func TestRetry(t *testing.T) {
 		wantCode(t, err, connect.CodeFailedPrecondition, "ALREADY_DEAD")
 		_, err = c.Retry(ctx, &v1.RetryRequest{TaskId: id, Version: 1})
 		wantCode(t, err, connect.CodeAborted, "STALE_VERSION")
+		if version := reasonOf(t, err).GetMetadata()["version"]; version != "2" {
+			t.Errorf("the error names version %q, want 2", version)
+		}
 		retried, err := c.Retry(ctx, &v1.RetryRequest{TaskId: id, Version: 2})
 		pipelinetest.Must(t, err)
 		if retried.GetTask().GetState() != v1.State_STATE_PENDING || retried.GetTask().GetVersion() != 3 {

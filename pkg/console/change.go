@@ -40,6 +40,18 @@ func (c *Console) Shift(ctx context.Context, id task.ID, by time.Duration) (Task
 // ErrMeanwhile answers a change of a task that somebody has changed since its caller saw it.
 var ErrMeanwhile = errors.New("the task was changed meanwhile")
 
+// meanwhile is ErrMeanwhile with the version that the task has, and the one that the caller saw.
+type meanwhile struct{ stands, seen int64 }
+
+func (e meanwhile) Error() string {
+	return fmt.Sprintf("%v: version %d, seen was %d", ErrMeanwhile, e.stands, e.seen)
+}
+
+func (e meanwhile) Unwrap() error { return ErrMeanwhile }
+
+// Stands is for internal/api, whose answer names the version.
+func (e meanwhile) Stands() int64 { return e.stands }
+
 // changeVersion makes a change of a task if its version is still the one that its caller saw. The row is locked before the versions
 // are compared, and the change is rolled back if they differ.
 func (c *Console) changeVersion(
@@ -48,7 +60,7 @@ func (c *Console) changeVersion(
 	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) {
 		changed, err := fn(tx)
 		if err == nil && version > 0 && changed.Version > version+1 {
-			err = fmt.Errorf("%w: version %d, seen was %d", ErrMeanwhile, changed.Version-1, version)
+			err = meanwhile{stands: changed.Version - 1, seen: version}
 		}
 		return changed, err
 	})

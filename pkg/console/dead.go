@@ -54,7 +54,7 @@ func (c *Console) changeOneDead(ctx context.Context, id task.ID, version int64, 
 			return err
 		}
 		if stands := rows[0].Version; version > 0 && stands != version {
-			return fmt.Errorf("%w: version %d, seen was %d", ErrMeanwhile, stands, version)
+			return meanwhile{stands: stands, seen: version}
 		}
 		return changes.Write(ctx, []transition.Change{{Before: rows[0], After: changed}})
 	})
