@@ -39,7 +39,7 @@ func (s groups) MakeGroup(ctx context.Context, r *v1.MakeGroupRequest) (*v1.Make
 		return tx.Group(ctx, r.GetName(), members, task.Follower{Spec: then, Open: r.GetOpen()})
 	})
 	if of, is := errors.AsType[group.FollowerError](err); is {
-		if err = of.Err; errors.Is(err, task.ErrKeyTaken) {
+		if err = asSent(r.GetFollower(), of.Err); errors.Is(err, task.ErrKeyTaken) {
 			err = errIDTaken
 		}
 		err = inField("follower", err)

@@ -151,12 +151,21 @@ func TestGroupInput(t *testing.T) {
 	w := newWorld(t)
 	c, ctx := w.dial(t, "", connect.WithGRPC()), t.Context()
 	noOwner := newTask("")
+	follower := func(change func(f *v1.NewTask)) *v1.MakeGroupRequest {
+		r := makeGroup("g", "ann", false)
+		change(r.GetFollower())
+		return r
+	}
 	for field, r := range map[string]*v1.MakeGroupRequest{
-		"name":             makeGroup("", "ann", false),
-		"follower":         {Name: "g"},
-		"follower.owner":   {Name: "g", Follower: noOwner},
-		"members[1].owner": makeGroup("g", "ann", false, newTask("ann"), noOwner),
-		"members":          makeGroup("g", "ann", false, slices.Repeat([]*v1.NewTask{newTask("ann")}, 1001)...),
+		"follower.payload":         follower(func(f *v1.NewTask) { f.Payload = structpb.NewListValue(&structpb.ListValue{}) }),
+		"follower.payload_json":    follower(func(f *v1.NewTask) { f.Payload, f.PayloadJson = nil, `{"x":"`+strings.Repeat("x", 4070)+`"}` }),
+		"follower.key":             follower(func(f *v1.NewTask) { f.Key = "k" }),
+		"follower.idempotency_key": follower(func(f *v1.NewTask) { f.IdempotencyKey = "k" }),
+		"name":                     makeGroup("", "ann", false),
+		"follower":                 {Name: "g"},
+		"follower.owner":           {Name: "g", Follower: noOwner},
+		"members[1].owner":         makeGroup("g", "ann", false, newTask("ann"), noOwner),
+		"members":                  makeGroup("g", "ann", false, slices.Repeat([]*v1.NewTask{newTask("ann")}, 1001)...),
 	} {
 		_, err := c.MakeGroup(ctx, r)
 		wantField(t, err, connect.CodeInvalidArgument, field)

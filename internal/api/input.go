@@ -73,10 +73,23 @@ func (s *service) spec(who caller, t *v1.NewTask) (task.Spec, error) {
 	}
 	spec := kind.New(t.GetOwner(), payload, when, options...)
 	_, err = spec.Resolve(time.Now())
-	if wrong, is := errors.AsType[*task.FieldError](err); is && wrong.Field == "key" && t.GetIdempotencyKey() != "" {
-		err = &task.FieldError{Field: "idempotency_key", Problem: wrong.Problem}
+	return spec, asSent(t, err)
+}
+
+// asSent names the field by which the request has given a payload or a key.
+func asSent(r interface{ GetPayloadJson() string }, err error) error {
+	wrong, is := errors.AsType[*task.FieldError](err)
+	if !is {
+		return err
 	}
-	return spec, err
+	keyed, may := r.(interface{ GetIdempotencyKey() string })
+	switch {
+	case wrong.Field == "payload" && r.GetPayloadJson() != "":
+		return &task.FieldError{Field: "payload_json", Problem: wrong.Problem}
+	case wrong.Field == "key" && may && keyed.GetIdempotencyKey() != "":
+		return &task.FieldError{Field: "idempotency_key", Problem: wrong.Problem}
+	}
+	return err
 }
 
 func optionsOf(t *v1.NewTask) ([]task.Option, error) {

@@ -84,11 +84,15 @@ func TestFieldsAreNamed(t *testing.T) {
 		_, err = c.Recur(ctx, &v1.RecurRequest{Owner: "ann", Name: "tea", Kind: "tea", Timetable: "cron UTC @daily", Payload: payload})
 		wantField(t, err, connect.CodeInvalidArgument, "payload")
 	}
-	notJSON := newTask("ann")
-	notJSON.Payload, notJSON.PayloadJson = nil, "{"
-	_, err := c.Schedule(ctx, &v1.ScheduleRequest{Task: notJSON})
-	wantField(t, err, connect.CodeInvalidArgument, "task.payload")
-	_, err = c.Schedule(ctx, &v1.ScheduleRequest{})
+	for _, text := range []string{"{", "{} {}", `"` + strings.Repeat("x", 4096) + `"`} {
+		task := newTask("ann")
+		task.Payload, task.PayloadJson = nil, text
+		_, err := c.Schedule(ctx, &v1.ScheduleRequest{Task: task})
+		wantField(t, err, connect.CodeInvalidArgument, "task.payload_json")
+		_, err = c.Recur(ctx, &v1.RecurRequest{Owner: "ann", Name: "tea", Kind: "tea", Timetable: "cron UTC @daily", PayloadJson: text})
+		wantField(t, err, connect.CodeInvalidArgument, "payload_json")
+	}
+	_, err := c.Schedule(ctx, &v1.ScheduleRequest{})
 	wantField(t, err, connect.CodeInvalidArgument, "task")
 	_, err = c.ScheduleMany(ctx, &v1.ScheduleManyRequest{})
 	wantField(t, err, connect.CodeInvalidArgument, "tasks")

@@ -19,7 +19,11 @@ func payloadIn(value *structpb.Value, text string) (any, error) {
 	case value != nil && text != "":
 		return nil, &task.FieldError{Field: "payload_json", Problem: "must not be set beside payload"}
 	case text != "":
-		return json.RawMessage(text), nil
+		payload := json.RawMessage(text)
+		if err := json.Unmarshal(payload, new(json.RawMessage)); err != nil {
+			return nil, &task.FieldError{Field: "payload_json", Problem: "must be JSON: " + err.Error()}
+		}
+		return payload, nil
 	}
 	if problem := inexact(value); problem != "" {
 		return nil, &task.FieldError{Field: "payload", Problem: problem}

@@ -43,7 +43,7 @@ func (s recurrences) Recur(ctx context.Context, r *v1.RecurRequest) (*v1.RecurRe
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, asSent(r, err)
 	}
 	return &v1.RecurResponse{Recurrence: recurrenceMessage(console.RecurrenceOf(made))}, nil
 }
