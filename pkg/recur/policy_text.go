@@ -3,6 +3,7 @@ package recur
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,16 +21,15 @@ func (c CatchUp) String() string {
 
 // ParseCatchUp reads what String writes; a FieldError says what it reads.
 func ParseCatchUp(text string) (CatchUp, error) {
-	var n int
-	switch {
-	case text == "last":
+	switch text {
+	case "last":
 		return CatchUpLast, nil
-	case text == "skip":
+	case "skip":
 		return CatchUpSkip, nil
-	case strings.HasPrefix(text, "all "):
-		if _, err := fmt.Sscanf(text, "all %d", &n); err == nil && n >= 1 && n <= maxCatchUp {
-			return CatchUpAll(n), nil
-		}
+	}
+	number, all := strings.CutPrefix(text, "all ")
+	if n, err := strconv.Atoi(number); all && err == nil && n >= 1 && n <= maxCatchUp {
+		return CatchUpAll(n), nil
 	}
 	return 0, Policy{CatchUp: maxCatchUp + 1}.Check()
 }

@@ -33,11 +33,14 @@ func TestPolicyJSON(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"catch_up":"all"}`:   "catch_up must be last, skip, or all with 1 to 1000",
-		`{"catch_up":"all 0"}`: "catch_up must be last, skip, or all with 1 to 1000",
-		`{"overlap":"none"}`:   "overlap must be skip, buffer one or allow",
-		`{"window":"soon"}`:    "window must be a duration such as 1h30m",
-		`{"jitter":"soon"}`:    "jitter must be a duration such as 1h30m",
+		`{"catch_up":"all 5h"}`:   "catch_up must be last, skip, or all with 1 to 1000",
+		`{"catch_up":"all 3.5"}`:  "catch_up must be last, skip, or all with 1 to 1000",
+		`{"catch_up":"all 5 10"}`: "catch_up must be last, skip, or all with 1 to 1000",
+		`{"catch_up":"all"}`:      "catch_up must be last, skip, or all with 1 to 1000",
+		`{"catch_up":"all 0"}`:    "catch_up must be last, skip, or all with 1 to 1000",
+		`{"overlap":"none"}`:      "overlap must be skip, buffer one or allow",
+		`{"window":"soon"}`:       "window must be a duration such as 1h30m",
+		`{"jitter":"soon"}`:       "jitter must be a duration such as 1h30m",
 	} {
 		var p recur.Policy
 		if err := json.Unmarshal([]byte(text), &p); err == nil || err.Error() != want {
