@@ -68,11 +68,11 @@ func TestGroups(t *testing.T) {
 	for _, args := range [][]string{
 		{"group"},
 		{"group", "get"},
-		{"group", "get", "July"},
 		{"group", "list", "--limit", "0"},
 		{"group", "list", "--after", "{}"},
 		{"task", "list", "--group", strings.Repeat("x", 65)},
 	} {
 		d.wantCode(t, 1, args...)
 	}
+	d.wantCode(t, 4, "group", "get", "July")
 }

@@ -30,7 +30,7 @@ import (
 const (
 	exitAway     = 2 // a server can't be reached
 	exitFinished = 3 // the task, or the operation, has ended already
-	exitNotFound = 4 // no such task, recurrence or operation
+	exitNotFound = 4 // no such task, recurrence, operation or group
 )
 
 // exit is an error with the process's exit code.
@@ -83,7 +83,7 @@ func exitCode(err error) int {
 		return e.code
 	case errors.Is(err, task.ErrFinished), errors.Is(err, task.ErrOperationOver):
 		return exitFinished
-	case errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrNoRecurrence), errors.Is(err, task.ErrNoOperation):
+	case errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrNoRecurrence), errors.Is(err, task.ErrNoOperation), errors.Is(err, task.ErrNoGroup):
 		return exitNotFound
 	}
 	return 1

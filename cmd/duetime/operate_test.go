@@ -349,6 +349,17 @@ func TestPauseAndResume(t *testing.T) {
 	if len(lines) != 2 || lines[0].Event != "paused" || lines[1].Event != "resumed" || lines[1].Detail != "default" {
 		t.Errorf("the history: %v", lines)
 	}
+	d.wantCode(t, 0, "resume", "default") // may be repeated
+	if got := d.wantCode(t, 1, "resume", "mials"); !strings.Contains(got.err, "mials") || !strings.Contains(got.err, "default") {
+		t.Errorf("an unknown queue: %s", got.err)
+	}
+	d.wantCode(t, 0, "pause", "default")
+	_, err := d.db.ExecContext(t.Context(), "UPDATE duetime_requests SET name = 'pause:mials' WHERE name = 'pause:default'")
+	pipelinetest.Must(t, err)
+	d.wantCode(t, 0, "resume", "mials") // it was in the configuration when it was paused
+	if got := paused(); len(got) != 0 {
+		t.Errorf("paused: %v", got)
+	}
 }
 
 func TestShardsAndLeadersOfAnIdleDeployment(t *testing.T) {

@@ -46,7 +46,7 @@ func (c *Console) Pause(ctx context.Context, queue string) (changed bool, err er
 	return changed, err
 }
 
-// Resume ends a pause; changed is false if there was none.
+// Resume ends a pause; changed is false if there was none. A queue that is not paused must be one of the configuration's.
 func (c *Console) Resume(ctx context.Context, queue string) (changed bool, err error) {
 	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
 		if changed, err = c.store.Resume(ctx, tx, queue); err != nil || !changed {
@@ -55,5 +55,8 @@ func (c *Console) Resume(ctx context.Context, queue string) (changed bool, err e
 		changes.Note(event(changes, protocol.EventResumed, queue))
 		return nil
 	})
+	if err == nil && !changed {
+		err = c.CheckQueue(queue)
+	}
 	return changed, err
 }
