@@ -17,8 +17,9 @@ import (
 
 var errCursor = &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
 
-// sealer encrypts the cursors of callers with a scope: a cursor names the row behind which the next page begins, and that row may be
-// outside of the scope. The key is made of the deployment's id, which callers don't know, so that any process continues the list.
+// sealer encrypts the cursors of callers with a scope: a cursor names the row behind which the next page begins, and that row
+// may be outside of the scope. The key is made of the deployment's id, which callers don't know, so that any process continues
+// the list.
 type sealer struct {
 	deployment func(context.Context) (string, error)
 }

@@ -54,7 +54,8 @@ func (s groups) MakeGroup(ctx context.Context, r *v1.MakeGroupRequest) (*v1.Make
 	return &v1.MakeGroupResponse{Group: groupMessage(g), TaskIds: ids}, nil
 }
 
-// repeatable gives members that nothing names ids made of the follower's: a call that is repeated must find the members of the first.
+// repeatable gives members that nothing names ids made of the follower's: a call that is repeated must find the members of the
+// first.
 func repeatable(specs []task.Spec, of []*v1.NewTask, follower task.ID) {
 	for i, t := range of {
 		if t.GetTaskId() == "" && t.GetIdempotencyKey() == "" {

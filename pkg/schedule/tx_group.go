@@ -37,10 +37,10 @@ type groupReader interface {
 // The group is sealed, unless then says that it stays open: then AddToGroup adds members, and the follower waits for SealGroup too. A
 // sealed group without members ends with this transaction.
 //
-// The name is 1 to 64 bytes, and taken until the group is forgotten, which is at daemon.retention after its end: then the answer is
-// task.ErrNameTaken, and nothing was changed. But a call with the follower of the group that has the name repeats the call that made
-// it, as after ErrCommitUnknown; a follower with its id that differs in anything else is another one. A follower with the id of a task
-// answers task.ErrKeyTaken, and nothing was changed. Up to task.MaxPerCall members fit in one call.
+// The name is 1 to 64 bytes, and taken until the group is forgotten, which is at daemon.retention after its end: then the
+// answer is task.ErrNameTaken, and nothing was changed. But a call with the follower of the group that has the name repeats the
+// call that made it, as after ErrCommitUnknown; a follower with its id that differs in anything else is another one. A follower
+// with the id of a task answers task.ErrKeyTaken, and nothing was changed. Up to task.MaxPerCall members fit in one call.
 //
 // A member that a handler moves, or that fails and waits for its next attempt, is still open. A dead member counts as ended; if it is
 // retried before the group ends, it is open again, and afterwards it leaves the group. The task of a spec with a key must be new: if
@@ -130,8 +130,8 @@ func (t *Tx) checkFree(ctx context.Context, id task.ID, members []task.Spec) err
 	return nil
 }
 
-// sameFollower reports whether the follower that stands is the one that the call means. Its trace may differ, and its payload may be
-// encrypted with another key.
+// sameFollower reports whether the follower that stands is the one that the call means. Its trace may differ, and its payload
+// may be encrypted with another key.
 func sameFollower(then task.Spec, stands group.Row, wanted group.Follower) bool {
 	f, err := stands.Then()
 	if err != nil || !samePayload(then, f.Payload, wanted.Payload) {

@@ -47,10 +47,12 @@ const (
 
 // GroupServiceClient is a client for the duetime.v1.GroupService service.
 type GroupServiceClient interface {
-	// MakeGroup makes a group with its members and its follower. A call with the task_id of the follower that the group has may be
-	// repeated. A name that another group has answers ALREADY_EXISTS with the reason NAME_TAKEN.
+	// MakeGroup makes a group with its members and its follower. A call whose follower has a task_id may be repeated: it finds the group
+	// and its members, those without a task_id by their places in members. A name whose group has another follower answers ALREADY_EXISTS
+	// with the reason NAME_TAKEN.
 	MakeGroup(context.Context, *duetimev1.MakeGroupRequest) (*duetimev1.MakeGroupResponse, error)
-	// AddToGroup makes further members of an open group. A sealed one answers FAILED_PRECONDITION with the reason GROUP_SEALED.
+	// AddToGroup makes further members of an open group. A sealed one answers FAILED_PRECONDITION with the reason GROUP_SEALED. The call
+	// may be repeated while the group is open, if each member has a task_id or an idempotency_key.
 	AddToGroup(context.Context, *duetimev1.AddToGroupRequest) (*duetimev1.AddToGroupResponse, error)
 	// SealGroup says that a group has all its members. It may be repeated.
 	SealGroup(context.Context, *duetimev1.SealGroupRequest) (*duetimev1.SealGroupResponse, error)
@@ -160,10 +162,12 @@ func (c *groupServiceClient) ListGroups(ctx context.Context, req *duetimev1.List
 
 // GroupServiceHandler is an implementation of the duetime.v1.GroupService service.
 type GroupServiceHandler interface {
-	// MakeGroup makes a group with its members and its follower. A call with the task_id of the follower that the group has may be
-	// repeated. A name that another group has answers ALREADY_EXISTS with the reason NAME_TAKEN.
+	// MakeGroup makes a group with its members and its follower. A call whose follower has a task_id may be repeated: it finds the group
+	// and its members, those without a task_id by their places in members. A name whose group has another follower answers ALREADY_EXISTS
+	// with the reason NAME_TAKEN.
 	MakeGroup(context.Context, *duetimev1.MakeGroupRequest) (*duetimev1.MakeGroupResponse, error)
-	// AddToGroup makes further members of an open group. A sealed one answers FAILED_PRECONDITION with the reason GROUP_SEALED.
+	// AddToGroup makes further members of an open group. A sealed one answers FAILED_PRECONDITION with the reason GROUP_SEALED. The call
+	// may be repeated while the group is open, if each member has a task_id or an idempotency_key.
 	AddToGroup(context.Context, *duetimev1.AddToGroupRequest) (*duetimev1.AddToGroupResponse, error)
 	// SealGroup says that a group has all its members. It may be repeated.
 	SealGroup(context.Context, *duetimev1.SealGroupRequest) (*duetimev1.SealGroupResponse, error)
