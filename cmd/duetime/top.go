@@ -94,6 +94,7 @@ type (
 	frameRead struct {
 		frame console.Frame
 		err   error
+		took  time.Duration // so long, if it failed
 	}
 )
 
@@ -103,10 +104,14 @@ const maxSamples = 30
 // followedBy returns the picture of the next frame.
 func (p picture) followedBy(f console.Frame) picture {
 	fired := append(slices.Clone(p.fired), f.Fired)
-	took := time.Duration(f.TookMs) * time.Millisecond
 	return picture{
-		Frame: f, zone: p.zone, interval: max(topInterval, topIdleFactor*took).Round(time.Second), fired: fired[max(0, len(fired)-maxSamples):],
+		Frame: f, zone: p.zone, interval: idleAfter(millis(f.TookMs)), fired: fired[max(0, len(fired)-maxSamples):],
 	}
+}
+
+// idleAfter is how long to wait after a read that took so long.
+func idleAfter(took time.Duration) time.Duration {
+	return max(topInterval, topIdleFactor*took).Round(time.Second)
 }
 
 // Init waits for the second frame.
@@ -128,12 +133,13 @@ func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		s.width, s.height = msg.Width, msg.Height
 	case frameDue:
 		return s, func() tea.Msg {
+			began := time.Now()
 			f, err := s.console.Frame(s.ctx)
-			return frameRead{f, err}
+			return frameRead{f, err, time.Since(began)}
 		}
 	case frameRead:
 		if msg.err != nil {
-			s.picture.err = msg.err // the last good figures stay on the screen
+			s.picture.err, s.picture.interval = msg.err, idleAfter(msg.took) // the last good figures stay on the screen
 		} else {
 			s.picture = s.picture.followedBy(msg.frame)
 		}

@@ -148,10 +148,18 @@ func sparks(values []int64, width int) string {
 	return b.String()
 }
 
+// counted shows a number, or that it is a lower bound.
+func counted(n int64, cut bool) string {
+	if cut {
+		return thousands(n) + "+"
+	}
+	return thousands(n)
+}
+
 func (p picture) drawStates(s style) []string {
 	line := ""
 	for state := task.Pending; state <= task.Dead; state++ {
-		n := thousands(p.States[state.String()])
+		n := counted(p.States[state.String()], p.States[state.String()] >= console.MaxCounted)
 		if state == task.Dead && p.States[state.String()] > 0 {
 			n = s.bad(n)
 		}
@@ -243,7 +251,7 @@ func (p picture) drawQueue(q console.Queue, s style) string {
 	if q.OldestMs != nil {
 		oldest = span(p.since(*q.OldestMs))
 	}
-	line := fmt.Sprintf(" %s %9s  %9s", fit(printable(q.Queue), 24), thousands(q.Due), oldest)
+	line := fmt.Sprintf(" %s %9s  %9s", fit(printable(q.Queue), 24), counted(q.Due, q.Cut), oldest)
 	if q.PausedMs != nil {
 		line += s.bad("  paused for " + short(p.since(*q.PausedMs)))
 	}

@@ -18,7 +18,7 @@ func busy(queues, shards int) picture {
 	p := picture{
 		Frame: console.Frame{
 			NowMs:    now,
-			States:   map[string]int64{"pending": 1234567, "done": 9_876_543_210, "cancelled": 12, "dead": 3},
+			States:   map[string]int64{"pending": 12_345, "done": console.MaxCounted, "cancelled": 12, "dead": 3},
 			WindowMs: 10_000, Scheduled: 123_456, Fired: 98_765, LagMs: console.Lag{P50: 3, P99: 1234, Max: 2 * 3600 * 1000},
 			Leaders:   []console.Leader{{Name: "event", Epoch: 7, Shards: new(shards), Of: new(shards), Host: "event-7f9c"}, {Name: "daemon"}},
 			Namespace: "pets", TookMs: 12,
@@ -31,6 +31,7 @@ func busy(queues, shards int) picture {
 	if queues > 1 {
 		p.Queues[0].PausedMs = new(now - 2*3600*1000)
 		p.Queues[1].Due, p.Queues[1].OldestMs = 7, new(now-5000)
+		p.Queues[2].Due, p.Queues[2].Cut = 20_000, true
 	}
 	for i := range shards {
 		p.Shards = append(p.Shards, console.Shard{Due: int64(i), Marker: console.MarkerComplete, Epoch: 7})
@@ -69,7 +70,7 @@ func TestFrame(t *testing.T) {
  scheduled    12345.6/s                                     lag p99      1.2 s
  oldest due       5.0 s                                     lag max     2h0m0s
 
- pending 1,234,567   done 9,876,543,210   cancelled 12   dead 3
+ pending 12,345   done 100,000+   cancelled 12   dead 3
 
  LEADER   EPOCH  SHARDS AT IT  LED BY
  event        7  3 of 4        event-7f9c
@@ -81,7 +82,7 @@ func TestFrame(t *testing.T) {
  QUEUE                      DUE NOW     OLDEST
  queue-0                          0          -  paused for 2h
  queue-1                          7      5.0 s
- queue-2                          0          -
+ queue-2                    20,000+          -
  queue-3                          0          -
  and 5 more
 
@@ -98,7 +99,7 @@ func TestFrame(t *testing.T) {
 		t.Errorf("a term that nobody leads:\n%s", text)
 	}
 	f.Queues[2].Degraded, f.IndexErr = 3, errors.New("dial tcp: refused")
-	for _, want := range []string{"queue-2                          0          -  degraded, workers that look in MySQL: 3", "\n Redis is away: dial tcp: refused"} {
+	for _, want := range []string{"queue-2                    20,000+          -  degraded, workers that look in MySQL: 3", "\n Redis is away: dial tcp: refused"} {
 		if text := f.draw(100, 24, plain); !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
@@ -110,6 +111,17 @@ func TestFrame(t *testing.T) {
 	f.err = errors.New("mysql is\naway")
 	if text := f.draw(80, 24, plain); !strings.HasSuffix(text, "\n figures are old: mysql is; away") {
 		t.Errorf("without figures:\n%s", text)
+	}
+}
+
+// After a read that failed, top waits as after one that took as long and did not.
+func TestTopWaitsAfterAFailedRead(t *testing.T) {
+	t.Parallel()
+	for took, want := range map[time.Duration]time.Duration{time.Millisecond: topInterval, 15 * time.Second: 75 * time.Second} {
+		after, _ := screen{picture: busy(1, 1)}.Update(frameRead{err: errors.New("too slow"), took: took})
+		if got := after.(screen).picture; got.interval != want || got.err == nil || got.Fired == 0 {
+			t.Errorf("after a read that failed in %v: %v, error %v, figures %d; want the old ones for %v", took, got.interval, got.err, got.Fired, want)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *Store) Oldest(ctx context.Context) (oldest map[string]time.Time, now ti
 	return oldest, now, nil
 }
 
-// oldestBehind is how long Oldest and Live look behind crowds: Oldest is asked at each scrape.
+// oldestBehind is how long Oldest looks behind crowds: it is asked at each scrape.
 const oldestBehind = 300 * time.Millisecond
 
 // Count returns the number of rows in a state. It reads an index entry for each row: seconds for tens of millions.
@@ -55,7 +55,7 @@ func (s *Store) Counts(ctx context.Context) (map[task.State]int64, error) {
 		return nil, err
 	}
 	defer done()
-	counts, err := counts[task.State](ctx, db, "SELECT state, COUNT(*) FROM duetime_tasks GROUP BY state")
+	counts, err := counts[task.State](ctx, db, SelectUntil(ctx)+"state, COUNT(*) FROM duetime_tasks GROUP BY state")
 	if err != nil {
 		return nil, fmt.Errorf("count tasks by state: %w", err)
 	}
@@ -130,7 +130,7 @@ func (s *Store) Stuck(ctx context.Context, longer time.Duration) (int64, error) 
 
 // countDue counts rows by the index of run times.
 func (s *Store) countDue(ctx context.Context, db *sqlx.DB, where string, args ...any) (n int64, err error) {
-	err = db.GetContext(ctx, &n, "SELECT COUNT(*) FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+where, args...)
+	err = db.GetContext(ctx, &n, SelectUntil(ctx)+"COUNT(*) FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+where, args...)
 	return n, err
 }
 
@@ -172,7 +172,7 @@ func (s *Store) AllUnhandled(ctx context.Context) ([]Unhandled, error) {
 func (s *Store) countPutOff(ctx context.Context, db *sqlx.DB, within string, args ...any) (all []Waiting, err error) {
 	var w Waiting
 	var due bool
-	err = forEach(ctx, db, "SELECT queue, kind, due, COUNT(*), SUM(put_off) FROM (SELECT queue, kind, run_at <= "+s.dialect.now()+" AS due, "+
+	err = forEach(ctx, db, SelectUntil(ctx)+"queue, kind, due, COUNT(*), SUM(put_off) FROM (SELECT queue, kind, run_at <= "+s.dialect.now()+" AS due, "+
 		putOff+" FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+" WHERE state = 0 AND run_at "+within+") AS some GROUP BY queue, kind, due",
 		args, []any{&w.Queue, &w.Kind, &due, &w.Due, &w.PutOff}, func() {
 			if !due {

@@ -22,9 +22,6 @@ func PageSQL(pending bool, from, to time.Time, after protocol.Cursor, limit int)
 	return order.sql(MySQL, window{from, to, after, limit})
 }
 
-// SelectUntil begins a SELECT that the server gives up soon after the deadline of ctx.
-func SelectUntil(ctx context.Context) string { return selectUntil(ctx) }
-
 // OpenThrough is Open with a layer between the driver and the guard, such as a proxy.
 func OpenThrough(dsn string, o Options, wrap func(driver.Connector) driver.Connector) (*Store, error) {
 	cfg, err := mysql.ParseDSN(dsn)

@@ -219,7 +219,7 @@ func (s *Store) groups(ctx context.Context, where string, args ...any) (all []ta
 // CountMembers reads a group's counts and counts its members' rows by their states, in one statement, so that both are of one moment,
 // and without a lock. The server gives up soon after the deadline of ctx.
 func (s *Store) CountMembers(ctx context.Context, name string) (c group.Count, err error) {
-	text := selectUntil(ctx) + s.dialect.state() + ", r.*, c.* FROM (SELECT COALESCE(SUM(t.state = ?), 0) AS open," +
+	text := SelectUntil(ctx) + s.dialect.state() + ", r.*, c.* FROM (SELECT COALESCE(SUM(t.state = ?), 0) AS open," +
 		" COALESCE(SUM(t.state = ?), 0) AS done, COALESCE(SUM(t.state = ?), 0) AS dead, COALESCE(SUM(t.state = ?), 0) AS cancelled" +
 		" FROM duetime_labels AS l" + s.dialect.LeftFirst() + "duetime_tasks AS t" +
 		" WHERE l.name = ? AND l.value = ? AND t.id = l.task_id AND t.group_name = ?) AS r," +

@@ -91,9 +91,9 @@ const (
 	maxListed = 24 * time.Hour // of a statement with a limit: the servers take no limit of any length
 )
 
-// selectUntil begins a SELECT that the server gives up soon after the deadline of ctx. A server goes on with a statement whose
+// SelectUntil begins a SELECT that the server gives up soon after the deadline of ctx. A server goes on with a statement whose
 // client has left: callers who try again would have it sort the same million rows several times at once.
-func selectUntil(ctx context.Context) string {
+func SelectUntil(ctx context.Context) string {
 	deadline, limited := ctx.Deadline()
 	if !limited {
 		return "SELECT "
@@ -112,7 +112,7 @@ func selectLimited(limit time.Duration) string {
 // List reads the rows that the filter selects, by (due_at, id).
 func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
 	where, args := f.where(s.dialect)
-	tasks, err := s.query(ctx, nil, selectUntil(ctx)+wholeRow.list+where, args)
+	tasks, err := s.query(ctx, nil, SelectUntil(ctx)+wholeRow.list+where, args)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}

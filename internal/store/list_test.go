@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"context"
+	"database/sql/driver"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,56 @@ func TestListEndsOnTheServer(t *testing.T) {
 	}
 }
 
+// tellingAll makes connections that tell the queries that they send.
+type tellingAll struct {
+	driver.Connector
+	sent func(query string)
+}
+
+func (a tellingAll) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := a.Connector.Connect(ctx)
+	return telling{&proxied{Conn: c, meddle: func(statement string) (string, error) { return statement, nil }}, a.sent}, err
+}
+
+type telling struct {
+	*proxied
+	sent func(query string)
+}
+
+func (c telling) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	c.sent(query)
+	return c.proxied.QueryContext(ctx, query, args)
+}
+
+// So does each statement of Live that reads tasks: who asks again and again leaves none behind.
+func TestLiveEndsOnTheServer(t *testing.T) {
+	t.Parallel()
+	_, dsn := openMySQLStore(t, store.Options{})
+	var reads []string
+	s, err := store.OpenThrough(dsn, store.Options{MaxOpen: 1}, func(c driver.Connector) driver.Connector {
+		return tellingAll{c, func(query string) {
+			if strings.Contains(query, "duetime_tasks") {
+				reads = append(reads, query)
+			}
+		}}
+	})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	inserted(t, s, newTask(t, "ann", 0))
+	must(t, exec(s.DB(), "UPDATE duetime_tasks SET state = 1, finished_at = ?, updated_at = ?", t0.UnixMilli(), t0.UnixMilli()))
+	reads = nil
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if got := value[store.Live](t)(s.Live(ctx, time.Minute)); got.Fired != 1 || len(reads) < 8 {
+		t.Errorf("%d tasks fired by %d statements", got.Fired, len(reads))
+	}
+	for _, query := range reads {
+		if !strings.Contains(query, "MAX_EXECUTION_TIME(") || strings.Contains(query, "MAX_EXECUTION_TIME(0)") {
+			t.Errorf("the server goes on with %s", query)
+		}
+	}
+}
+
 // All reads without a bound of their own have that limit.
 func TestListsHaveALimitOnTheServer(t *testing.T) {
 	t.Parallel()
@@ -44,6 +96,9 @@ func TestListsHaveALimitOnTheServer(t *testing.T) {
 		func() error { _, err := s.ListRecurrences(ctx, store.RecurrenceFilter{Limit: 1}); return err },
 		func() error { _, err := s.CountMatching(ctx, o); return err },
 		func() error { _, err := s.Matching(ctx, o, 1); return err },
+		func() error { _, err := s.Counts(ctx); return err },
+		func() error { _, err := s.Count(ctx, task.Pending); return err },
+		func() error { _, err := s.AllUnhandled(ctx); return err },
 	}
 	var calls errgroup.Group
 	for _, read := range reads {

@@ -257,7 +257,7 @@ func live(t *testing.T, s *store.Store) {
 		Now:       got.Now,
 		States:    map[task.State]int64{task.Pending: 2, task.Done: 2, task.Cancelled: 0, task.Dead: 0},
 		Scheduled: 1, Fired: 1, LagP50: 100 * time.Millisecond, LagP99: 100 * time.Millisecond, LagMax: 100 * time.Millisecond,
-		Due:    map[string]store.DueTasks{"default": {Tasks: 1, Oldest: rows[2].RunAt}},
+		Due: map[string]store.DueTasks{"default": {Tasks: 1, Oldest: rows[2].RunAt}}, Whole: true,
 		Paused: map[string]time.Time{"default": t0}, Degraded: map[string]int{}, Epochs: map[string]int64{"event": 1},
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -223,7 +223,7 @@ func (s *Store) CountMatching(ctx context.Context, o task.Operation) (n int64, e
 	}
 	defer done()
 	text, args := s.previewSQL(o)
-	if err := db.GetContext(ctx, &n, selectUntil(ctx)+"COUNT(*)"+text, args...); err != nil {
+	if err := db.GetContext(ctx, &n, SelectUntil(ctx)+"COUNT(*)"+text, args...); err != nil {
 		return 0, fmt.Errorf("count the tasks of an operation: %w", err)
 	}
 	return n, nil
@@ -241,7 +241,7 @@ func (s *Store) Matching(ctx context.Context, o task.Operation, limit int) ([]ta
 	if o.Limit > 0 {
 		text += " ORDER BY id"
 	}
-	tasks, err := s.query(ctx, db, selectUntil(ctx)+wholeRow.list+text+" LIMIT ?", append(args, limit))
+	tasks, err := s.query(ctx, db, SelectUntil(ctx)+wholeRow.list+text+" LIMIT ?", append(args, limit))
 	if err != nil {
 		return nil, fmt.Errorf("read some tasks of an operation: %w", err)
 	}

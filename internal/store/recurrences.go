@@ -121,7 +121,7 @@ func (s *Store) ListRecurrences(ctx context.Context, f RecurrenceFilter) ([]task
 	if f.State != nil {
 		text, args = text+" AND state = ?", append(args, int64(*f.State))
 	}
-	text, args = selectUntil(ctx)+recurrenceList+text+" ORDER BY owner, name LIMIT ?", append(args, f.Limit)
+	text, args = SelectUntil(ctx)+recurrenceList+text+" ORDER BY owner, name LIMIT ?", append(args, f.Limit)
 	found, err := queryRows(ctx, s.db, recurrenceColumns, text, args)
 	if err != nil {
 		return nil, fmt.Errorf("list recurrences: %w", err)

@@ -53,13 +53,13 @@ const lagOf = "finished_at - CASE WHEN created_at > due_at THEN created_at ELSE 
 // the 99th percentile. It returns the number of rows that from selects.
 func readLags(ctx context.Context, db *sqlx.DB, st *Stats, from string, args ...any) (n int64, err error) {
 	var highest int64
-	err = db.QueryRowxContext(ctx, "SELECT COUNT(*), COALESCE(MAX("+lagOf+"), 0)"+from, args...).Scan(&n, &highest)
+	err = db.QueryRowxContext(ctx, SelectUntil(ctx)+"COUNT(*), COALESCE(MAX("+lagOf+"), 0)"+from, args...).Scan(&n, &highest)
 	if err != nil || n == 0 {
 		return n, err
 	}
 	st.LagMax = time.Duration(highest) * time.Millisecond
 	st.LagP50, st.LagP99 = st.LagMax, st.LagMax // in case rows are purged before the next statement
-	r, err := db.QueryxContext(ctx, "SELECT "+lagOf+" AS behind, COUNT(*)"+from+" GROUP BY behind ORDER BY behind", args...)
+	r, err := db.QueryxContext(ctx, SelectUntil(ctx)+lagOf+" AS behind, COUNT(*)"+from+" GROUP BY behind ORDER BY behind", args...)
 	if err != nil {
 		return n, err
 	}

@@ -10,13 +10,14 @@ import (
 
 // Live has figures of the pipeline at one moment, from the rows only.
 type Live struct {
-	Now       time.Time // of the database
-	States    map[task.State]int64
-	Scheduled int64 // rows made within the window
-	Fired     int64 // rows done within it
+	Now       time.Time            // of the database
+	States    map[task.State]int64 // MaxCounted at most
+	Scheduled int64                // rows made within the window
+	Fired     int64                // rows done within it
 	// Lag of the fired rows; zero when there are none.
 	LagP50, LagP99, LagMax time.Duration
 	Due                    map[string]DueTasks // by queue: tasks that are due and not done; queues without such tasks are absent
+	Whole                  bool                // false: Due may lack queues, see Waiting
 	Paused                 map[string]time.Time
 	Degraded               map[string]int // workers, by queue; others are absent
 	Epochs                 map[string]int64
@@ -24,17 +25,23 @@ type Live struct {
 	Unhandled              []Unhandled // tasks that wait for a worker of their kind, among those that are due and the next ones
 }
 
-// liveUnhandled is how many of the next tasks Live reads to find those that wait for a worker of their kind.
-const liveUnhandled = 5000
+// MaxCounted is how many rows of a state Live counts: there may be more than a number that reaches it.
+const MaxCounted = 100_000
+
+const (
+	liveUnhandled = 5000            // next tasks that Live reads to find those that wait for a worker of their kind
+	liveBehind    = 2 * time.Second // of the search for due tasks behind more than can be counted
+)
 
 // DueTasks are the tasks of one queue that are due and not done.
 type DueTasks struct {
 	Tasks  int64
+	Cut    bool      // Tasks is a lower bound
 	Oldest time.Time // the earliest run time
 }
 
-// Live reads the figures of the last window. It reads the window's rows and the overdue rows by an index: more of these
-// rows make it slower.
+// Live reads the figures of the last window. It reads the window's rows by an index, and a bounded part of the others. The
+// server gives up its statements soon after the deadline of ctx.
 func (s *Store) Live(ctx context.Context, window time.Duration) (Live, error) {
 	var l Live
 	var err error
@@ -51,15 +58,29 @@ func (s *Store) Live(ctx context.Context, window time.Duration) (Live, error) {
 	return l, nil
 }
 
-func (s *Store) liveStates(ctx context.Context, l *Live, _ time.Duration) (err error) {
-	l.States, err = s.Counts(ctx)
-	return err
+func (s *Store) liveStates(ctx context.Context, l *Live, _ time.Duration) error {
+	floor, err := s.floorMs(ctx)
+	if err != nil {
+		return err
+	}
+	l.States = map[task.State]int64{}
+	from := floor // of pending rows
+	for state := task.Pending; state <= task.Dead; state++ {
+		var n int64
+		err = s.db.GetContext(ctx, &n, SelectUntil(ctx)+"COUNT(*) FROM (SELECT 1 FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+
+			" WHERE state = ? AND run_at >= ? LIMIT ?) AS some", int8(state), from, MaxCounted)
+		if err != nil {
+			return err
+		}
+		l.States[state], from = n, wholeTime
+	}
+	return nil
 }
 
 func (s *Store) liveRates(ctx context.Context, l *Live, window time.Duration) error {
 	from := l.Now.Add(-window).UnixMilli()
 	changed := " FROM duetime_tasks" + s.dialect.Force("duetime_tasks_updated") + " WHERE updated_at >= ?"
-	err := s.db.QueryRowxContext(ctx, "SELECT COUNT(*)"+changed+" AND created_at >= ?", from, from).Scan(&l.Scheduled)
+	err := s.db.QueryRowxContext(ctx, SelectUntil(ctx)+"COUNT(*)"+changed+" AND created_at >= ?", from, from).Scan(&l.Scheduled)
 	if err != nil {
 		return err
 	}
@@ -70,12 +91,20 @@ func (s *Store) liveRates(ctx context.Context, l *Live, window time.Duration) er
 }
 
 func (s *Store) liveDue(ctx context.Context, l *Live, _ time.Duration) error {
-	var queue string
-	var tasks, oldest int64
-	l.Due = map[string]DueTasks{}
-	return forEach(ctx, s.db, "SELECT queue, COUNT(*), MIN(run_at) FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+
-		" WHERE state = 0 AND run_at <= ? GROUP BY queue", []any{l.Now.UnixMilli()},
-		[]any{&queue, &tasks, &oldest}, func() { l.Due[queue] = DueTasks{tasks, fromMs(oldest)} })
+	waiting, whole, at, err := s.Waiting(ctx, 0, liveBehind)
+	if err != nil {
+		return err
+	}
+	l.Due, l.Whole = map[string]DueTasks{}, whole
+	for _, w := range waiting {
+		d, found := l.Due[w.Queue]
+		if !found || w.Oldest.Before(d.Oldest) {
+			d.Oldest = w.Oldest
+		}
+		l.Due[w.Queue] = DueTasks{d.Tasks + w.Due, d.Cut || w.Cut, d.Oldest}
+	}
+	l.Unhandled, err = s.Unhandled(ctx, waiting, at, liveUnhandled)
+	return err
 }
 
 func (s *Store) liveRequests(ctx context.Context, l *Live, _ time.Duration) (err error) {
@@ -83,13 +112,6 @@ func (s *Store) liveRequests(ctx context.Context, l *Live, _ time.Duration) (err
 		return err
 	}
 	if l.Degraded, err = s.Degraded(ctx, l.Now); err != nil {
-		return err
-	}
-	waiting, _, at, err := s.Waiting(ctx, 0, oldestBehind)
-	if err != nil {
-		return err
-	}
-	if l.Unhandled, err = s.Unhandled(ctx, waiting, at, liveUnhandled); err != nil {
 		return err
 	}
 	if l.Processes, err = s.Processes(ctx); err != nil {

@@ -20,6 +20,7 @@ type Waiting struct {
 	Due         int64 // tasks
 	Late        int64 // of these, for longer than grace
 	PutOff      int64 // of these, by a worker that does not know their kind
+	Cut         bool  // Due and Late are lower bounds
 	Oldest      time.Time
 }
 
@@ -82,6 +83,9 @@ func (s *Store) withNewest(ctx context.Context, due waitingRows, all []Waiting) 
 			all = append(all, w)
 		}
 	}
+	for i := range all {
+		all[i].Cut = true
+	}
 	return all
 }
 
@@ -94,14 +98,18 @@ type waitingRows struct {
 	without []Waiting // queues and kinds
 }
 
-// waiting counts the first rows. The server gives up at the limit, if there is one.
+// waiting counts the first rows. The server gives up at the limit; 0 is the end of ctx.
 func (s *Store) waiting(ctx context.Context, due waitingRows, limit time.Duration) (all []Waiting, err error) {
+	begin := SelectUntil(ctx)
+	if limit > 0 {
+		begin = selectLimited(limit)
+	}
 	args := []any{due.now.Add(-due.grace).UnixMilli(), due.floor, due.now.UnixMilli()}
 	for _, w := range due.without {
 		args = append(args, w.Queue, w.Kind)
 	}
 	var w Waiting
-	err = forEach(ctx, s.db, selectLimited(limit)+"queue, kind, COUNT(*), SUM(run_at < ?), SUM(put_off), MIN(run_at) FROM (SELECT run_at, queue, kind, "+
+	err = forEach(ctx, s.db, begin+"queue, kind, COUNT(*), SUM(run_at < ?), SUM(put_off), MIN(run_at) FROM (SELECT run_at, queue, kind, "+
 		putOff+" FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+" WHERE state = 0 AND run_at >= ? AND run_at <= ?"+
 		strings.Repeat(" AND NOT (queue = ? AND kind = ?)", len(due.without))+" ORDER BY run_at"+due.order+" LIMIT ?) AS some GROUP BY queue, kind",
 		append(args, maxOldest), []any{&w.Queue, &w.Kind, &w.Due, &w.Late, &w.PutOff, unixMs{&w.Oldest}}, func() { all = append(all, w) })
@@ -119,6 +127,7 @@ func counted(all []Waiting) (n int64) {
 func crowds(all []Waiting) (some []Waiting) {
 	for _, w := range all {
 		if 2*w.Due*int64(len(all)) >= maxOldest {
+			w.Cut = true
 			some = append(some, w)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/internal/transition"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // dueCrowd makes pending rows of a queue, due one after the other in the two hours before now. Their numbers make their ids.
@@ -24,6 +25,31 @@ func dueCrowd(t testing.TB, s *store.Store, queue, kind string, first, last int,
 	from := now.Add(-2*time.Hour).UnixMilli() - int64(first)
 	must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, queue, due_at, run_at, payload, created_at, updated_at) SELECT "+id+
 		", ?, 'ann', ?, ? + seq, ? + seq, '7', 0, 0 FROM "+pipelinetest.Numbers(first, last), kind, queue, from, from))
+}
+
+// Live reads a bounded part of what has ended and of what is due, hides no queue, and says which numbers are lower bounds.
+func TestLiveIsBounded(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	now := value[time.Time](t)(s.Clock(t.Context())).Truncate(time.Millisecond)
+	dueCrowd(t, s, "mails", "a", 1, 20_000, now)
+	for first := 100_001; first < 100_001+store.MaxCounted+10_000; first += 10_000 {
+		dueCrowd(t, s, "ended", "a", first, first+9999, now)
+		must(t, exec(s.DB(), "UPDATE duetime_tasks SET state = 1 WHERE queue = 'ended' AND state = 0"))
+	}
+	late := now.Add(-time.Minute)
+	due(t, s, late)
+	got := value[store.Live](t)(s.Live(t.Context(), time.Minute))
+	states := map[task.State]int64{task.Pending: 20_001, task.Done: store.MaxCounted, task.Cancelled: 0, task.Dead: 0}
+	if d := cmp.Diff(states, got.States); d != "" {
+		t.Errorf("states (-want +got):\n%s", d)
+	}
+	want := map[string]store.DueTasks{
+		"mails": {Tasks: 20_000, Cut: true, Oldest: now.Add(-2 * time.Hour)}, "default": {Tasks: 1, Oldest: late},
+	}
+	if d := cmp.Diff(want, got.Due); d != "" || !got.Whole {
+		t.Errorf("due, whole: %v (-want +got):\n%s", got.Whole, d)
+	}
 }
 
 // A crowd of due tasks, as of a paused queue, hides no late task of another queue or kind.
@@ -51,6 +77,10 @@ func TestWaitingSeesBehindCrowds(t *testing.T) {
 					}
 					w.Due, w.Late = 0, 0
 				}
+				if w := &all[i]; w.Cut != (w.Due == 0 || !whole) {
+					t.Errorf("%+v, read as a whole: %v", *w, whole)
+				}
+				all[i].Cut = false
 			}
 			return all, whole
 		}

@@ -15,11 +15,14 @@ const (
 	frameTimeout = 15 * time.Second // for reading one frame
 )
 
+// MaxCounted is how many tasks of a state a frame counts: there may be more than a number that reaches it.
+const MaxCounted = store.MaxCounted
+
 // Frame is the pipeline's state at one moment, from MySQL and Redis: one picture of top.
 type Frame struct {
 	Namespace string           `json:"namespace"`
-	NowMs     int64            `json:"now_ms"` // of the database
-	States    map[string]int64 `json:"states"`
+	NowMs     int64            `json:"now_ms"`    // of the database
+	States    map[string]int64 `json:"states"`    // MaxCounted at most
 	WindowMs  int64            `json:"window_ms"` // of the next three figures
 	Scheduled int64            `json:"scheduled"` // rows made
 	Fired     int64            `json:"fired"`     // rows done
@@ -37,13 +40,14 @@ type Frame struct {
 type Queue struct {
 	Queue    string `json:"queue"`
 	Due      int64  `json:"due"`                        // due and not done
+	Cut      bool   `json:"cut,omitempty"`              // Due is a lower bound
 	OldestMs *int64 `json:"oldest_due_ms,omitempty"`    // the earliest run time of the due tasks
 	PausedMs *int64 `json:"paused_since_ms,omitempty"`  // absent if it is not paused
 	Degraded int    `json:"degraded_workers,omitempty"` // for which looks at MySQL stand in for its hints
 	Workers  int    `json:"workers"`                    // living processes that say that they run its tasks
 }
 
-// Frame reads a frame. More overdue tasks make it slower.
+// Frame reads a frame. It reads a bounded part of the rows, and those that changed within the window.
 func (c *Console) Frame(ctx context.Context) (Frame, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, frameTimeout)
@@ -89,7 +93,7 @@ func queuesOf(configured []string, live store.Live) []Queue {
 	for _, name := range slices.Compact(names) {
 		waiting := live.Due[name]
 		queues = append(queues, Queue{
-			name, waiting.Tasks, unixMs(waiting.Oldest), unixMs(live.Paused[name]), live.Degraded[name], workers[name],
+			name, waiting.Tasks, waiting.Cut || !live.Whole, unixMs(waiting.Oldest), unixMs(live.Paused[name]), live.Degraded[name], workers[name],
 		})
 	}
 	slices.SortStableFunc(queues, func(a, b Queue) int {

@@ -11,7 +11,8 @@ func TestQueuesWithSomethingToSayComeFirst(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000)
 	got := queuesOf([]string{"b", "a", "idle"}, store.Live{
-		Due:      map[string]store.DueTasks{"a": {Tasks: 1, Oldest: now}, "b": {Tasks: 7, Oldest: now}, "stray": {Tasks: 2, Oldest: now}},
+		Due:      map[string]store.DueTasks{"a": {Tasks: 1, Oldest: now}, "b": {Tasks: 7, Cut: true, Oldest: now}, "stray": {Tasks: 2, Oldest: now}},
+		Whole:    true,
 		Paused:   map[string]time.Time{"stopped": now, "a": now},
 		Degraded: map[string]int{"b": 2},
 		Processes: []store.Process{
@@ -21,12 +22,13 @@ func TestQueuesWithSomethingToSayComeFirst(t *testing.T) {
 		},
 	})
 	diff(t, "queues", []Queue{
-		{"a", 1, new(int64(1_000_000)), new(int64(1_000_000)), 0, 1},
-		{"stopped", 0, nil, new(int64(1_000_000)), 0, 0},
-		{"b", 7, new(int64(1_000_000)), nil, 2, 2},
-		{"stray", 2, new(int64(1_000_000)), nil, 0, 0},
-		{"idle", 0, nil, nil, 0, 0},
+		{"a", 1, false, new(int64(1_000_000)), new(int64(1_000_000)), 0, 1},
+		{"stopped", 0, false, nil, new(int64(1_000_000)), 0, 0},
+		{"b", 7, true, new(int64(1_000_000)), nil, 2, 2},
+		{"stray", 2, false, new(int64(1_000_000)), nil, 0, 0},
+		{"idle", 0, false, nil, nil, 0, 0},
 	}, got)
+	diff(t, "a queue that was not counted", []Queue{{Queue: "idle", Cut: true}}, queuesOf([]string{"idle"}, store.Live{}))
 }
 
 func TestLeadersSayHowManyShardsFollow(t *testing.T) {

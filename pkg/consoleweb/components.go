@@ -14,8 +14,11 @@ type component struct {
 	Class      string // late or dead; empty: all is well
 }
 
-// components tells what is known of each server and process of the deployment.
+// components tells what is known of each server and process of the deployment: nothing without the frame.
 func (n *nowView) components(v *visit) []component {
+	if n.FrameErr != nil {
+		return nil
+	}
 	all := []component{{"MySQL", v.T("now.read", v.Span(n.TookMs)), ""}}
 	if !n.NoIndex {
 		redis, kafka := component{"Redis", v.T("now.entries", v.Short(n.entries())), ""}, component{"Kafka", v.T("now.nohintlate"), ""}

@@ -119,6 +119,30 @@ func TestNowSaysWhatIsNotRead(t *testing.T) {
 	p.figuresWith("now", "Not read: pauses and limits.")
 }
 
+// Without the frame, which takes longest to read, the landing page shows the rest, and why it lacks the frame.
+func TestNowWithoutTheFrame(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.exec("RENAME TABLE duetime_epochs TO elsewhere")
+	page := p.figures("now")
+	p.wantHas("now without the frame", page, "Nothing fired, and nothing is due.", `<p class="mistake" role="alert">`, "duetime_epochs")
+	if strings.Contains(page, "MySQL <b>") {
+		t.Errorf("the servers' figures were not read: %s", page)
+	}
+}
+
+// A number that is a lower bound has a plus.
+func TestSystemSaysWhatItDidNotCount(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	made := p.schedule(charge.New("ada", Charge{1}, task.In(0)))
+	p.exec("INSERT INTO duetime_tasks (id, kind, owner, queue, due_at, run_at, payload, created_at, updated_at)"+
+		" SELECT UNHEX(LPAD(HEX(seq), 32, '0')), kind, owner, queue, due_at, run_at, payload, created_at, updated_at FROM duetime_tasks, "+
+		pipelinetest.Numbers(1, 20_000)+" WHERE id = ?", made.ID[:])
+	page := p.figuresWith("system", `<td class="n">20,000+</td>`)
+	p.wantHas("system", page, `>pending</a></dt><dd>20,001</dd>`)
+}
+
 // The landing page has room for the first answers only, and says how many there are besides.
 func TestNowHasTheFirstAnswers(t *testing.T) {
 	t.Parallel()
@@ -159,8 +183,8 @@ func TestQueueThatIsLate(t *testing.T) {
 	wantStates(t, "a queue without tasks and workers", []string{"no worker reports"}, state(p.figures("system")))
 	p.schedule(charge.New("ada", Charge{1}, task.In(0)))
 	p.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at")
-	p.anew()
-	wantStates(t, "a queue with a late task, without workers", []string{"late", "no worker reports"}, state(p.figures("system")))
+	late := p.figuresWith("system", `class="state late"`)
+	wantStates(t, "a queue with a late task, without workers", []string{"late", "no worker reports"}, state(late))
 	mux, began, end := worker.NewMux(), make(chan struct{}), make(chan struct{})
 	worker.Handle(mux, charge, func(ctx context.Context, _ *worker.Tx, _ worker.Task[Charge]) error {
 		close(began)

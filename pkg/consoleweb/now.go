@@ -47,9 +47,10 @@ type nowQuery struct {
 // nowRead is what all viewers share.
 type nowRead struct {
 	frameRead
-	Lag     console.LagOver
-	Ahead   console.Ahead
-	Deploys []console.Deploy
+	FrameErr error // why there is no frame
+	Lag      console.LagOver
+	Ahead    console.Ahead
+	Deploys  []console.Deploy
 }
 
 // nowRow is one kind or queue.
@@ -119,18 +120,16 @@ func readNow(ctx context.Context, v *visit) (any, error) {
 	out.Said = v.Answers(out.Why)
 	out.Unsaid = max(0, len(out.Said)-maxAnswers)
 	out.Said = out.Said[:len(out.Said)-out.Unsaid]
-	out.Ready, out.Err = out.Ready && (len(why.value.Answers) > 0 || why.err != nil), cmp.Or(out.Err, why.err)
+	out.Ready, out.Err = out.Ready && (len(why.value.Answers) > 0 || why.err != nil), cmp.Or(out.Err, out.FrameErr, why.err)
 	if out.Ready {
 		out.fill(v)
 	}
 	return out, nil
 }
 
-// read reads all that the view shows, so that its figures are of one time.
+// read reads all that the view shows, so that its figures are of one time. The frame comes last: without it there is the rest
+// to show.
 func (q nowQuery) read(ctx context.Context, c *console.Console) (out nowRead, err error) {
-	if out.frameRead, err = readFrame(ctx, c); err != nil {
-		return out, err
-	}
 	if out.Deploys, err = c.Deploys(ctx, q.length); err != nil {
 		return out, err
 	}
@@ -144,7 +143,11 @@ func (q nowQuery) read(ctx context.Context, c *console.Console) (out nowRead, er
 		return out, err
 	}
 	out.Ahead, err = c.Ahead(ctx, console.AheadQuery{Step: q.step, Steps: int(q.length/q.step) + 1, By: q.By})
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	out.frameRead, out.FrameErr = readFrame(ctx, c)
+	return out, nil
 }
 
 // fill makes what the view shows of what was read.

@@ -68,6 +68,14 @@ func readFrame(ctx context.Context, c *console.Console) (frameRead, error) {
 	return frameRead{frame, leads, processes}, err
 }
 
+// Counted is a frame's number of tasks of a state, with a plus if there may be more.
+func (v *visit) Counted(n int64) string {
+	if n >= console.MaxCounted {
+		return v.N(n) + "+"
+	}
+	return v.N(n)
+}
+
 // entries counts what stands in the index.
 func (f frameRead) entries() (n int64) {
 	for _, s := range f.Shards {

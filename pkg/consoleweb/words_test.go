@@ -206,6 +206,16 @@ func TestPageTypedTimes(t *testing.T) {
 	}
 }
 
+// A number of tasks that may be too low says so.
+func TestPageCountsAreHonest(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{7: "7", console.MaxCounted - 1: "99,999", console.MaxCounted: "100,000+"} {
+		if got := (&visit{}).Counted(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}
+
 // The marks of a line are whole hours or the beginnings of days, whatever the zone's clock does.
 func TestPageLineMarks(t *testing.T) {
 	t.Parallel()

@@ -67,6 +67,7 @@ func (v Views) countSpans(ctx context.Context, order indexOrder, spans []span, b
 		}
 		var longer []int
 		text, args := order.countSQL(v.Store.Dialect(), spans, open, limit)
+		text = store.SelectUntil(ctx) + strings.TrimPrefix(text, "SELECT ")
 		if err := v.Store.DB().SelectContext(ctx, &rows, text, args...); err != nil {
 			return nil, fmt.Errorf("count %d spans of %s: %w", len(open), order.column, err)
 		}
