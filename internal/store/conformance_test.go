@@ -79,6 +79,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"limits":                           limits,
 	"groups":                           groupsReadBack,
 	"members of groups":                groupMembers,
+	"purge of groups":                  purgeGroups,
 	"labels":                           labelsReadBack,
 	"list by labels":                   listByLabels,
 	"purge of labels":                  purgeLabels,

@@ -108,6 +108,28 @@ func BeforePurge(s *Store, fn func()) func(ctx context.Context, before time.Time
 	}
 }
 
+// BeforePurgeGroups returns a PurgeGroups that calls fn once it has chosen the groups.
+func BeforePurgeGroups(s *Store, fn func()) func(ctx context.Context, before time.Time, limit int) (int, error) {
+	return func(ctx context.Context, before time.Time, limit int) (int, error) {
+		names, err := s.oldGroups(ctx, before, limit)
+		if err != nil {
+			return 0, err
+		}
+		fn()
+		return len(names), s.deleteGroups(ctx, names, before)
+	}
+}
+
+// DropOrdersOfNobody is what a purge does with the rows of duetime_orders whose tasks had no row.
+func DropOrdersOfNobody(ctx context.Context, s *Store, ids []task.ID) error {
+	return s.dropOrdersOfNobody(ctx, ids)
+}
+
+// DeleteOperations is what PurgeOperations does with the operations that it has chosen.
+func DeleteOperations(ctx context.Context, s *Store, ids []task.ID, before time.Time) error {
+	return s.deleteOperations(ctx, ids, before)
+}
+
 // SetPurgeScan sets how many entries of the index a call of Purge examines.
 func SetPurgeScan(s *Store, n int) { s.purgeScan = n }
 

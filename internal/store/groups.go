@@ -252,21 +252,40 @@ func (s *Store) Unchecked(ctx context.Context, changed, checked time.Time, after
 
 // PurgeGroups deletes up to limit groups that ended before the moment and of whose members no row is left, and returns their number.
 func (s *Store) PurgeGroups(ctx context.Context, before time.Time, limit int) (int, error) {
-	var names []any
+	names, err := s.oldGroups(ctx, before, limit)
+	if err != nil || len(names) == 0 {
+		return 0, err
+	}
+	return len(names), s.deleteGroups(ctx, names, before)
+}
+
+func (s *Store) oldGroups(ctx context.Context, before time.Time, limit int) (names []any, err error) {
 	var name string
-	err := forEach(ctx, s.db, "SELECT name FROM duetime_groups AS g WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM duetime_labels AS l"+
+	err = forEach(ctx, s.db, "SELECT name FROM duetime_groups AS g WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM duetime_labels AS l"+
 		" WHERE l.name = ? AND l.value = g.name) ORDER BY ended_at, name LIMIT ?", []any{before.UnixMilli(), protocol.GroupLabel, limit},
 		[]any{&name}, func() { names = append(names, name) })
 	if err != nil {
-		return 0, fmt.Errorf("find old groups: %w", err)
+		return nil, fmt.Errorf("find old groups: %w", err)
 	}
-	if len(names) == 0 {
-		return 0, nil
-	}
-	for _, table := range []string{"duetime_group_parts", "duetime_groups"} { // a group that has ended is read without its parts
-		if _, err := s.db.ExecContext(ctx, "DELETE FROM "+table+" WHERE name IN ("+marks(len(names))+")", names...); err != nil {
-			return 0, fmt.Errorf("delete %d groups: %w", len(names), err)
+	return names, nil
+}
+
+// deleteGroups deletes groups with their parts. The names were read before: another purge may have deleted a group since, and
+// somebody may have made one of its name, which stays.
+func (s *Store) deleteGroups(ctx context.Context, names []any, before time.Time) error {
+	of := " IN (" + marks(len(names)) + ")"
+	texts := []string{"DELETE g, p FROM duetime_groups AS g" + s.dialect.Force("PRIMARY") + " LEFT JOIN duetime_group_parts AS p" +
+		s.dialect.Force("PRIMARY") + " ON p.name = g.name WHERE g.name" + of + " AND g.ended_at < ?"}
+	if s.dialect == SQLite { // its DELETE has one table; a group that has ended is read without its parts
+		texts = []string{
+			"DELETE FROM duetime_group_parts WHERE name" + of + " AND name IN (SELECT name FROM duetime_groups WHERE ended_at < ?)",
+			"DELETE FROM duetime_groups WHERE name" + of + " AND ended_at < ?",
 		}
 	}
-	return len(names), nil
+	for _, text := range texts {
+		if _, err := s.db.ExecContext(ctx, text, append(slices.Clone(names), before.UnixMilli())...); err != nil {
+			return fmt.Errorf("delete %d groups: %w", len(names), err)
+		}
+	}
+	return nil
 }

@@ -88,6 +88,45 @@ func groupsReadBack(t *testing.T, s *store.Store) {
 	}
 }
 
+// A purge deletes old groups of which no member is left, with their parts. A group that was made anew by the name of one stays.
+func purgeGroups(t *testing.T, s *store.Store) {
+	ended := func(name string, at time.Duration) {
+		g := newGroup(t, s, name)
+		g.Sealed, g.OpenParts, g.EndedAt = true, 0, t0.Add(at)
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.SaveGroup(ctx, tx, g)) })
+	}
+	ended("weekly", time.Second)
+	ended("old", time.Second)
+	ended("has members", time.Second)
+	ended("young", time.Hour)
+	newGroup(t, s, "open")
+	label(t, s, inserted(t, s, newTask(t, "ann", 0))[0], protocol.GroupLabel+"=has members")
+	purge := store.BeforePurgeGroups(s, func() {
+		for _, table := range []string{"duetime_groups", "duetime_group_parts"} {
+			must(t, exec(s.DB(), "DELETE FROM "+table+" WHERE name = 'weekly'"))
+		}
+		newGroup(t, s, "weekly", 1)
+	})
+	if n := value[int](t)(purge(t.Context(), t0.Add(time.Minute), 10)); n != 2 {
+		t.Errorf("%d groups were chosen, want 2", n)
+	}
+	if n := value[int](t)(s.PurgeGroups(t.Context(), t0.Add(time.Minute), 10)); n != 0 {
+		t.Errorf("%d groups more were purged", n)
+	}
+	for _, name := range []string{"weekly", "has members", "young", "open"} {
+		if _, found, err := s.GetGroup(t.Context(), s.DB(), name); err != nil || !found {
+			t.Errorf("group %s: found %v, %v", name, found, err)
+		}
+		if parts := value[[]group.Part](t)(s.Parts(t.Context(), s.DB(), name)); len(parts) != group.Parts {
+			t.Errorf("group %s has %d parts", name, len(parts))
+		}
+	}
+	groups, parts := count(t, s, "SELECT COUNT(*) FROM duetime_groups"), count(t, s, "SELECT COUNT(*) FROM duetime_group_parts")
+	if groups != 4 || parts != 4*group.Parts {
+		t.Errorf("%d groups with %d parts are left", groups, parts)
+	}
+}
+
 func groupMembers(t *testing.T, s *store.Store) {
 	newGroup(t, s, "g")
 	tasks := newTasks(t, 4)

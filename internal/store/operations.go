@@ -128,12 +128,18 @@ func (s *Store) PurgeOperations(ctx context.Context, before time.Time, limit int
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	// An operation that is over never changes again.
-	_, err = s.db.ExecContext(ctx, "DELETE FROM duetime_operations WHERE id IN ("+marks(len(ids))+")", idArgs(ids)...)
+	return len(ids), s.deleteOperations(ctx, ids, before)
+}
+
+// deleteOperations deletes operations that are over. Another purge may have deleted one since it was read, and a caller may
+// have begun one by its id, which stays.
+func (s *Store) deleteOperations(ctx context.Context, ids []task.ID, before time.Time) error {
+	_, err := s.db.ExecContext(ctx, "DELETE FROM duetime_operations WHERE id IN ("+marks(len(ids))+") AND state IN (?, ?) AND updated_at < ?",
+		append(idArgs(ids), int64(task.OperationCancelled), int64(task.OperationDone), before.UnixMilli())...)
 	if err != nil {
-		return 0, fmt.Errorf("delete %d operations: %w", len(ids), err)
+		return fmt.Errorf("delete %d operations: %w", len(ids), err)
 	}
-	return len(ids), nil
+	return nil
 }
 
 type spanMs struct{ to *time.Duration }

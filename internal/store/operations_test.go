@@ -208,6 +208,11 @@ func purgeOperations(t *testing.T, s *store.Store) {
 	if left := count(t, s, "SELECT COUNT(*) FROM duetime_operations"); one != 1 || other != 1 || left != 3 {
 		t.Errorf("%d and %d rows were purged and %d are left, want 1, 1 and 3", one, other, left)
 	}
+	anew := operation(t, s, task.Operation{Filter: task.Filter{All: true}}) // by the id of one that was purged
+	must(t, store.DeleteOperations(t.Context(), s, []task.ID{anew.ID}, before))
+	if _, found, err := s.Operation(t.Context(), nil, anew.ID); err != nil || !found {
+		t.Errorf("an operation that was begun anew: found %v, %v", found, err)
+	}
 }
 
 // crowd writes tasks that differ in what filters are about, some of them ended before the operations were made, or since.

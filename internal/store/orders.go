@@ -49,7 +49,7 @@ func (s *Store) followOrders(ctx context.Context, q sqlx.ExtContext, changes []*
 	if err := s.putOrders(ctx, q, args); err != nil {
 		return err
 	}
-	return s.dropOrders(ctx, q, ended)
+	return s.dropOrders(ctx, q, ended, "")
 }
 
 // putOrders inserts rows, or gives those that are there another due time.
@@ -66,8 +66,8 @@ func (s *Store) putOrders(ctx context.Context, q sqlx.ExtContext, args []any) er
 	return nil
 }
 
-// dropOrders removes the rows of tasks that have ended.
-func (s *Store) dropOrders(ctx context.Context, q sqlx.ExtContext, ids []task.ID) error {
+// dropOrders removes the rows of tasks that have ended, and that meet a condition, given with its AND.
+func (s *Store) dropOrders(ctx context.Context, q sqlx.ExtContext, ids []task.ID, condition string) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -76,10 +76,15 @@ func (s *Store) dropOrders(ctx context.Context, q sqlx.ExtContext, ids []task.ID
 	if s.dialect == SQLite {
 		text = "DELETE FROM duetime_orders"
 	}
-	if _, err := q.ExecContext(ctx, text+" WHERE task_id IN ("+marks(len(ids))+")", idArgs(ids)...); err != nil {
+	if _, err := q.ExecContext(ctx, text+" WHERE task_id IN ("+marks(len(ids))+")"+condition, idArgs(ids)...); err != nil {
 		return fmt.Errorf("take %d tasks out of order: %w", len(ids), err)
 	}
 	return nil
+}
+
+// ofNobody is the condition that a row's task has no row.
+func (d Dialect) ofNobody() string {
+	return " AND NOT EXISTS (SELECT 1 FROM duetime_tasks" + d.Force("PRIMARY") + " WHERE id = task_id)"
 }
 
 // dropLeftOrders removes the rows of tasks that a program of another language has ended, once the tasks' rows are deleted.
@@ -87,11 +92,16 @@ func (s *Store) dropLeftOrders(ctx context.Context, deleted []task.ID) error {
 	var id task.ID
 	var left []task.ID
 	err := forEach(ctx, s.db, "SELECT task_id FROM duetime_orders"+s.dialect.Force("PRIMARY")+" WHERE task_id IN ("+marks(len(deleted))+
-		") AND NOT EXISTS (SELECT 1 FROM duetime_tasks WHERE id = task_id)", idArgs(deleted), []any{idBytes{&id}}, func() { left = append(left, id) })
+		")"+s.dialect.ofNobody(), idArgs(deleted), []any{idBytes{&id}}, func() { left = append(left, id) })
 	if err != nil {
 		return fmt.Errorf("read what is left in order of %d deleted tasks: %w", len(deleted), err)
 	}
-	return s.dropOrders(ctx, s.db, left)
+	return s.dropOrdersOfNobody(ctx, left)
+}
+
+// dropOrdersOfNobody drops none of a task that was scheduled again by its id since its row was missing.
+func (s *Store) dropOrdersOfNobody(ctx context.Context, ids []task.ID) error {
+	return s.dropOrders(ctx, s.db, ids, s.dialect.ofNobody())
 }
 
 // Heads reads the first pending task of the order key of each of these tasks, which must have keys that differ; those of except don't

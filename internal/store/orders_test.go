@@ -84,6 +84,10 @@ func order(t *testing.T, s *store.Store) {
 	again := value[task.Task](t)(transition.Retry(dead, t0.Add(time.Hour)))
 	write(again)
 	check("retried", moved, again)
+	nobody := task.NewID()
+	must(t, exec(s.DB(), "INSERT INTO duetime_orders (task_id, order_key, due_at) VALUES (?, 'kcity', 0)", nobody[:]))
+	must(t, store.DropOrdersOfNobody(t.Context(), s, []task.ID{moved.ID, nobody, again.ID}))
+	check("a row of nobody was dropped", moved, again)
 
 	heads := func(of task.ID, except ...task.ID) string {
 		t.Helper()
