@@ -56,6 +56,15 @@ func (d Dialect) Force(index string) string {
 	return " FORCE INDEX (" + index + ")"
 }
 
+// deletePinned begins a DELETE that reads rows by the primary key alone. A scan of a small table would wait for rows that
+// others hold, or have just inserted; a DELETE of one table can't be pinned to an index.
+func (d Dialect) deletePinned(table string) string {
+	if d == SQLite {
+		return "DELETE FROM " + table
+	}
+	return "DELETE " + table + " FROM " + table + d.Force("PRIMARY")
+}
+
 // insertIgnore begins an INSERT that leaves a row with the same key unchanged. Unlike ignoreTaken it needs no right to
 // UPDATE, but it cuts values that are too long: the caller has checked them.
 func (d Dialect) insertIgnore() string {

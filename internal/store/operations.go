@@ -134,7 +134,7 @@ func (s *Store) PurgeOperations(ctx context.Context, before time.Time, limit int
 // deleteOperations deletes operations that are over. Another purge may have deleted one since it was read, and a caller may
 // have begun one by its id, which stays.
 func (s *Store) deleteOperations(ctx context.Context, ids []task.ID, before time.Time) error {
-	_, err := s.db.ExecContext(ctx, "DELETE FROM duetime_operations WHERE id IN ("+marks(len(ids))+") AND state IN (?, ?) AND updated_at < ?",
+	_, err := s.db.ExecContext(ctx, s.dialect.deletePinned("duetime_operations")+" WHERE id IN ("+marks(len(ids))+") AND state IN (?, ?) AND updated_at < ?",
 		append(idArgs(ids), int64(task.OperationCancelled), int64(task.OperationDone), before.UnixMilli())...)
 	if err != nil {
 		return fmt.Errorf("delete %d operations: %w", len(ids), err)

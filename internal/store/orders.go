@@ -71,12 +71,8 @@ func (s *Store) dropOrders(ctx context.Context, q sqlx.ExtContext, ids []task.ID
 	if len(ids) == 0 {
 		return nil
 	}
-	// A scan of a small table would wait for rows that others have just inserted; a DELETE of one table can't be pinned to an index.
-	text := "DELETE duetime_orders FROM duetime_orders" + s.dialect.Force("PRIMARY")
-	if s.dialect == SQLite {
-		text = "DELETE FROM duetime_orders"
-	}
-	if _, err := q.ExecContext(ctx, text+" WHERE task_id IN ("+marks(len(ids))+")"+condition, idArgs(ids)...); err != nil {
+	text := s.dialect.deletePinned("duetime_orders") + " WHERE task_id IN (" + marks(len(ids)) + ")" + condition
+	if _, err := q.ExecContext(ctx, text, idArgs(ids)...); err != nil {
 		return fmt.Errorf("take %d tasks out of order: %w", len(ids), err)
 	}
 	return nil

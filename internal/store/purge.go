@@ -107,7 +107,7 @@ func (s *Store) deleteFinished(ctx context.Context, ids []task.ID, before time.T
 }
 
 func (s *Store) deleteRows(ctx context.Context, q sqlx.ExtContext, ids []task.ID, before time.Time) error {
-	_, err := q.ExecContext(ctx, "DELETE FROM duetime_tasks WHERE id IN ("+marks(len(ids))+") AND state <> 0 AND updated_at < ?",
+	_, err := q.ExecContext(ctx, s.dialect.deletePinned("duetime_tasks")+" WHERE id IN ("+marks(len(ids))+") AND state <> 0 AND updated_at < ?",
 		append(idArgs(ids), before.UnixMilli())...)
 	if err != nil {
 		return fmt.Errorf("delete %d finished tasks: %w", len(ids), err)

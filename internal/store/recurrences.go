@@ -300,7 +300,8 @@ func (s *Store) PurgeRecurrences(ctx context.Context, before time.Time, limit in
 		return 0, nil
 	}
 	args := append(slices.Clone(ids), task.RecurrenceStopped, before.UnixMilli())
-	r, err := s.db.ExecContext(ctx, "DELETE FROM duetime_recurrences WHERE id IN ("+marks(len(ids))+") AND state = ? AND updated_at < ?", args...)
+	r, err := s.db.ExecContext(ctx, s.dialect.deletePinned("duetime_recurrences")+" WHERE id IN ("+marks(len(ids))+
+		") AND state = ? AND updated_at < ?", args...)
 	if err != nil {
 		return 0, fmt.Errorf("delete %d recurrences: %w", len(ids), err)
 	}
