@@ -103,8 +103,8 @@ func onceOf(v *visit) (task.ID, error) {
 // own.
 func (s *site) find(v *visit) (change, error) {
 	name := v.r.FormValue("do")
-	if name == "bulk" {
-		name += "." + v.r.FormValue("verb")
+	if name == "bulk" || name == bulkByQuery {
+		name = "bulk." + v.r.FormValue("verb")
 	}
 	a, found := changes()[name]
 	switch {
@@ -211,6 +211,9 @@ func (v *visit) Explain(err error) string {
 	if key, ok := conflictKey(err); ok {
 		return v.T(key)
 	}
+	if wrong, ok := errors.AsType[*clauseError](err); ok {
+		return v.T("err.clause", cleaned(wrong.clause), v.Explain(wrong.err))
+	}
 	if wrong, ok := errors.AsType[*task.FieldError](err); ok {
 		return v.T("err.field", wrong.Error())
 	}
@@ -228,6 +231,8 @@ func (v *visit) Explain(err error) string {
 		{task.ErrNoOperation, "err.nooperation"},
 		{task.ErrNoRecurrence, "err.norecurrence"},
 		{task.ErrNoGroup, "err.nogroup"},
+		{errNoClause, "err.noclause"},
+		{errBeside, "err.beside"},
 		{typed.ErrGap, "err.gap"},
 		{typed.ErrTime, "err.time"},
 		{typed.ErrEarly, "err.time"},

@@ -177,7 +177,8 @@ func TestPageMassChange(t *testing.T) {
 		t.Errorf("the preview says %s", asked)
 	}
 	form := hidden(t, asked)
-	if _, err := time.Parse(time.RFC3339Nano, form.Get("before")); err != nil || form.Get("matched") != "3" {
+	_, before, _ := strings.Cut(form.Get("q"), "owner:ada due:..")
+	if _, err := time.Parse(time.RFC3339Nano, before); err != nil || form.Get("matched") != "3" || form.Has("owner") || form.Has("before") {
 		t.Errorf("the form sends %v", form)
 	}
 	form.Set("rate", "100")
@@ -614,7 +615,7 @@ func TestPageDialog(t *testing.T) {
 	}
 }
 
-// The search finds by each of its fields, goes on behind a cursor, and keeps what was typed when it is wrong.
+// The search finds by each name of an address, goes on behind a cursor, and keeps what was typed when it is wrong.
 func TestPageSearch(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -653,7 +654,7 @@ func TestPageSearch(t *testing.T) {
 		}
 	}
 	for wrong, kept := range map[string]string{
-		"after=soon": "soon", "label=city": "city", "state=lost": "", "cursor=x": "", "owner=ada&cursor=x": "ada", "id=7": "7",
+		"after=soon": "due:soon..", "label=city": "label:city", "state=lost": "state:lost", "cursor=x": "", "owner=ada&cursor=x": "owner:ada", "id=7": "id:7",
 	} {
 		page := p.get(400, "tasks?"+wrong)
 		if !strings.Contains(page, `value="`+kept+`"`) || !strings.Contains(page, `role="alert"`) {

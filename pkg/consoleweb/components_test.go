@@ -9,7 +9,9 @@ import (
 // Now says of a leadership who leads, whether a new leader has taken over all shards, and whether somebody could follow.
 func TestComponentOfALeader(t *testing.T) {
 	t.Parallel()
-	at := func(host string) console.Process { return console.Process{Role: "event", Host: host, State: console.ProcessAlive} }
+	at := func(host string) console.Process {
+		return console.Process{Role: "event", Host: host, State: console.ProcessAlive}
+	}
 	silent := at("c")
 	silent.State = console.ProcessSilent
 	for _, c := range []struct {

@@ -29,26 +29,37 @@ func (s *site) jump(w http.ResponseWriter, v *visit) {
 // goal is the address of a task by its id, of an owner, or of the tasks of a kind or a queue. What is none of these is taken for
 // an owner.
 func (v *visit) goal(ctx context.Context, text string) (string, error) {
-	owner := v.Link("owner", "owner", text)
-	if id, err := task.ParseID(text); err == nil {
+	key, err := v.meaning(ctx, text)
+	switch key {
+	case "id":
+		return v.Link("task", "id", text), err
+	case "kind", "queue":
+		return v.Link("tasks", key, text), err
+	}
+	return v.Link("owner", "owner", text), err
+}
+
+// meaning is the key of what a word names: the id of a task, an owner, a queue or a kind; empty for a word that is not known.
+func (v *visit) meaning(ctx context.Context, text string) (key string, err error) {
+	if id, notID := task.ParseID(text); notID == nil {
 		rows, err := v.c.Rows(ctx, []task.ID{id})
 		if err != nil || len(rows) > 0 {
-			return v.Link("task", "id", id), err
+			return "id", err
 		}
 	}
 	if task.CheckOwner(text) != nil {
-		return owner, nil //nolint:nilerr // The owner's page says what is wrong.
+		return "", nil //nolint:nilerr // The owner's page says what is wrong.
 	}
 	if known, err := v.knowsOwner(ctx, text); known || err != nil {
-		return owner, err
+		return "owner", err
 	}
 	if slices.Contains(v.c.QueueNames(), text) {
-		return v.Link("tasks", "queue", text), nil
+		return "queue", nil
 	}
 	if known, err := v.knowsKind(ctx, text); known || err != nil {
-		return v.Link("tasks", "kind", text), err
+		return "kind", err
 	}
-	return owner, nil
+	return "", nil
 }
 
 func (v *visit) knowsOwner(ctx context.Context, owner string) (bool, error) {

@@ -3,7 +3,9 @@ package consoleweb
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
@@ -17,6 +19,10 @@ const (
 	bulkRetry   = string(task.VerbRetry)
 	bulkDiscard = string(task.VerbDiscard)
 )
+
+// bulkByQuery is the change that a form with a query names. A console of the version before, which would read no filter in the form
+// and change all tasks, does not know it.
+const bulkByQuery = "query"
 
 // bulkVerb is a verb of an operation, and the verb of the Grant that it needs.
 type bulkVerb struct {
@@ -44,17 +50,20 @@ func bulkChange(verb task.Verb) change {
 	return a
 }
 
-// bulkOf reads an operation from the form.
-func bulkOf(v *visit, verb task.Verb) (task.Operation, error) {
+// bulkOf reads an operation from the form: for the tasks that a query chooses.
+func bulkOf(v *visit, verb task.Verb, asked query) (task.Operation, error) {
 	o := task.Operation{Verb: verb}
-	var err error
-	form := formOf(v.r.Form)
-	if o.Filter, err = form.bulkFilter(v.now); err != nil {
+	filter, err := asked.filter(v.now)
+	if err != nil {
 		return o, err
 	}
-	if from, _ := verb.From(); form.State != "" && form.State != from.String() {
+	if from, _ := verb.From(); filter.State != nil && *filter.State != from {
 		return o, &task.FieldError{Field: "state", Problem: fmt.Sprintf("must be %s for %s", from, verb)}
 	}
+	if asked.has("id") || asked.has(byRun) {
+		return o, &task.FieldError{Field: "q", Problem: "must have neither id: nor run: for a mass change"}
+	}
+	o.Filter = bulkFilter(filter)
 	switch verb {
 	case task.VerbShift:
 		if o.By, err = parseTypedSpan(v.r.FormValue("by")); err != nil {
@@ -82,12 +91,21 @@ func rateOf(v *visit) (rate int, err error) {
 	return rate, nil
 }
 
+// askedOf is the query of a mass change's form.
+func askedOf(ctx context.Context, v *visit) (query, error) {
+	if err := v.r.ParseForm(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errMistake, err)
+	}
+	return v.query(ctx, queryText(v.r.Form))
+}
+
 // askBulk asks for what the verb needs, then shows a preview.
 func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
-	if err := v.r.ParseForm(); err != nil {
-		return question{}, fmt.Errorf("%w: %w", errMistake, err)
+	asked, err := askedOf(ctx, v)
+	if err != nil {
+		return question{}, err
 	}
-	back := v.Link("tasks", formOf(v.r.Form).pairs()...)
+	back := v.Link("tasks", "q", asked)
 	missing := input{"by", v.T("by"), "", v.T("hint.by")}
 	if verb == task.VerbRequeue {
 		missing = input{"to", v.T("toqueue"), "", v.T("hint.queue")}
@@ -99,11 +117,19 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 		}
 		return q, nil
 	}
-	o, err := bulkOf(v, verb)
+	o, err := bulkOf(v, verb, asked)
 	if err != nil {
 		return question{}, err
 	}
-	return askPreviewed(ctx, v, o, back)
+	q, err := askPreviewed(ctx, v, o, back)
+	if err != nil {
+		return question{}, err
+	}
+	q.Hidden["do"], q.Hidden["verb"], q.Hidden["q"] = []string{bulkByQuery}, []string{string(verb)}, []string{asked.fixed(v, o.Filter).String()}
+	for _, name := range earlierNames() {
+		q.Hidden[name] = nil // the query has it
+	}
+	return q, nil
 }
 
 // askPreviewed asks whether an operation is to be made, and shows what it would change.
@@ -131,13 +157,6 @@ func askPreviewed(ctx context.Context, v *visit, o task.Operation, back string) 
 	}
 	if n := len(preview.Sample); n > 0 {
 		q.Facts = append(q.Facts, v.T("fact.sample", n))
-	}
-	// A bound such as +2h would be another moment when the form comes back.
-	if at := o.Filter.DueAfter; !at.IsZero() {
-		q.Hidden["after"] = []string{v.Typed(at.UnixMilli())}
-	}
-	if at := o.Filter.DueBefore; !at.IsZero() {
-		q.Hidden["before"] = []string{v.Typed(at.UnixMilli())}
 	}
 	return q, nil
 }
@@ -170,6 +189,21 @@ func doUndo(ctx context.Context, v *visit) (answer, error) {
 	return beginPreviewed(ctx, v, o)
 }
 
+// fixed is the query with the moments that a filter has: a bound such as +2h would be another moment when the form comes back.
+func (q query) fixed(v *visit, f task.Filter) query {
+	out := slices.DeleteFunc(slices.Clone(q), func(c clause) bool { return c.Key == "due" || c.Key == keyLate })
+	typed := func(at time.Time) string {
+		if at.IsZero() {
+			return ""
+		}
+		return v.Typed(at.UnixMilli())
+	}
+	if window := typed(f.DueAfter) + ".." + typed(f.DueBefore); window != ".." {
+		out = append(out, clause{"due", window})
+	}
+	return out
+}
+
 // previewOne counts what an operation would change, while nobody else reads rows of all owners.
 func previewOne(ctx context.Context, v *visit, o task.Operation) (console.Preview, error) {
 	done, err := v.site.oneAtATime(ctx)
@@ -185,10 +219,11 @@ func previewOne(ctx context.Context, v *visit, o task.Operation) (console.Previe
 // doBulk makes the operation of which a preview was shown.
 func doBulk(verb task.Verb) func(ctx context.Context, v *visit) (answer, error) {
 	return func(ctx context.Context, v *visit) (answer, error) {
-		if err := v.r.ParseForm(); err != nil {
-			return answer{}, fmt.Errorf("%w: %w", errMistake, err)
+		asked, err := askedOf(ctx, v)
+		if err != nil {
+			return answer{}, err
 		}
-		o, err := bulkOf(v, verb)
+		o, err := bulkOf(v, verb, asked)
 		if err != nil {
 			return answer{}, err
 		}

@@ -1,6 +1,7 @@
 package consoleweb
 
 import (
+	"slices"
 	"time"
 
 	"github.com/duetime/duetime/pkg/console"
@@ -13,14 +14,31 @@ type taskTable struct {
 
 	Tasks []console.Task
 	By    time.Duration // by which they are to move
+
+	found bool  // by a search
+	query query // of the search
 }
 
 // Table is a list of tasks for the template of that name.
-func (v *visit) Table(tasks []console.Task) taskTable { return taskTable{v, tasks, 0} }
+func (v *visit) Table(tasks []console.Task) taskTable { return taskTable{visit: v, Tasks: tasks} }
 
 // TableBy is a list of tasks that are to move by a span of time.
 func (v *visit) TableBy(tasks []console.Task, by time.Duration) taskTable {
-	return taskTable{v, tasks, by}
+	return taskTable{visit: v, Tasks: tasks, By: by}
+}
+
+// Found is a list of tasks that a search has found.
+func (v *visit) Found(q query, tasks []console.Task) taskTable {
+	return taskTable{visit: v, Tasks: tasks, found: true, query: q}
+}
+
+// Narrower is the address of the search with one clause more; empty if it has the clause, and for a list of another view.
+func (t taskTable) Narrower(key, value string) string {
+	one := clause{key, value}
+	if !t.found || value == "" || slices.Contains(t.query, one) {
+		return ""
+	}
+	return t.Link("tasks", "q", t.query.with(one))
 }
 
 // Moved is when a task is due after the move: not before now.

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,129 +15,166 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// searchForm is what the search's form holds, as it was typed.
-type searchForm struct {
-	ID, Owner, Kind, Queue, Subject, Label, State, After, Before, Cursor string
-
-	ExcludeKind, ExcludeLabel string // parted by commas
-
-	Bounds string // byRun: After and Before bound the run time, as the steps of Ahead do; else the due time
+// earlierNames are those that addresses of earlier versions and links of other views have in place of q.
+func earlierNames() []string {
+	return []string{"owner", "kind", "queue", "state", "subject", "label", "excludekind", "excludelabel", "id", "after", "before", "bounds"}
 }
 
-const byRun = "run"
-
-func formOf(q url.Values) searchForm {
-	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
-	return searchForm{
-		ID: get("id"), Owner: q.Get("owner"), Kind: get("kind"), Queue: get("queue"), Subject: q.Get("subject"), Label: get("label"),
-		State: get("state"), After: get("after"), Before: get("before"), Cursor: get("cursor"), Bounds: get("bounds"),
-		ExcludeKind: get("excludekind"), ExcludeLabel: get("excludelabel"),
-	}
-}
-
-// pairs are the form's values as Link takes them, without id and cursor.
-func (f searchForm) pairs() []any {
-	return []any{
-		"owner", f.Owner, "kind", f.Kind, "queue", f.Queue, "subject", f.Subject, "label", f.Label, "state", f.State,
-		"after", f.After, "before", f.Before, "bounds", f.Bounds, "excludekind", f.ExcludeKind, "excludelabel", f.ExcludeLabel,
-	}
-}
-
-// ByRun reports whether the bounds are of the run time. A mass change has none of these.
-func (f searchForm) ByRun() bool {
-	return f.Bounds == byRun && f.Owner == "" && f.Label == "" && f.After+f.Before != ""
-}
-
-// window reads the bounds; zero times are no bound.
-func (f searchForm) window(now time.Time) (after, before time.Time, err error) {
-	if f.After != "" {
-		if after, err = parseBound(f.After, now); err != nil {
-			return after, before, err
+// queryText is the query of an address or a form.
+func queryText(values url.Values) string {
+	var q query
+	for _, name := range earlierNames() {
+		key, value := strings.Replace(name, "exclude", "-", 1), values.Get(name)
+		switch {
+		case value == "" || !slices.Contains(queryKeys(), key):
+		case repeats(key): // commas part several
+			for one := range strings.SplitSeq(value, ",") {
+				q = append(q, clause{key, strings.TrimSpace(one)})
+			}
+		default:
+			q = append(q, clause{key, value})
 		}
 	}
-	if f.Before != "" {
-		before, err = parseBound(f.Before, now)
+	if after, before := values.Get("after"), values.Get("before"); after+before != "" {
+		key := "due"
+		if values.Get("bounds") == byRun && !q.has("owner") && !q.has("label") {
+			key = byRun
+		}
+		q = append(q, clause{key, after + ".." + before})
 	}
-	return after, before, err
+	if q.has("id") {
+		q = query{{"id", strings.TrimSpace(q.Value("id"))}}
+	}
+	return strings.TrimSpace(values.Get("q") + " " + q.String())
 }
 
-// labels reads name=value, parted by commas.
-func (f searchForm) labels() (map[string]string, error) {
-	if f.Label == "" {
-		return nil, nil
+// query reads a query, and finds out what its words by themselves name.
+func (v *visit) query(ctx context.Context, text string) (query, error) {
+	q, err := readQuery(text)
+	if err != nil {
+		return nil, err
 	}
-	all := map[string]string{}
-	for part := range strings.SplitSeq(f.Label, ",") {
-		name, value, found := strings.Cut(strings.TrimSpace(part), "=")
-		if !found {
-			return nil, fmt.Errorf("%w as a label, name=value: %q", errMistake, part)
+	for i, c := range q {
+		if c.Key != "" {
+			continue
 		}
-		if err := protocol.CheckLabel(name, value); err != nil {
+		key, err := v.meaning(ctx, c.Value)
+		if err != nil {
 			return nil, err
 		}
-		all[name] = value
-	}
-	return all, nil
-}
-
-// exclusion reads kinds, and labels as name=value, parted by commas.
-func (f searchForm) exclusion() task.Exclusion {
-	return task.Exclusion{Kinds: parted(f.ExcludeKind), Labels: parted(f.ExcludeLabel)}
-}
-
-func parted(text string) (parts []string) {
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			parts = append(parts, part)
+		if _, notID := task.ParseID(c.Value); key == "" && notID == nil {
+			key = "id"
+		}
+		q[i].Key = cmp.Or(key, "owner")
+		if q[:i].has(q[i].Key) { // else many words would cost many statements
+			return nil, &clauseError{c.String(), errBeside}
 		}
 	}
-	return parts
+	return q, nil
 }
 
-func (f searchForm) filter(now time.Time) (console.Filter, error) {
-	out := console.Filter{Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, After: f.Cursor, Limit: console.DefaultPage, Exclude: f.exclusion()}
-	var err error
-	if out.DueAfter, out.DueBefore, err = f.window(now); err != nil {
-		return out, err
-	}
-	if f.ByRun() {
-		out.RunAfter, out.RunBefore, out.DueAfter, out.DueBefore = out.DueAfter, out.DueBefore, time.Time{}, time.Time{}
-	}
-	if out.Labels, err = f.labels(); err != nil {
-		return out, err
-	}
-	if f.State != "" {
-		state, err := task.ParseState(f.State)
+// filter is what the query chooses at a moment.
+func (q query) filter(now time.Time) (console.Filter, error) {
+	f := console.Filter{Limit: console.DefaultPage}
+	for i, c := range q {
+		err := c.narrow(&f, now)
+		if !repeats(c.Key) && q[:i].has(c.Key) {
+			err = errBeside
+		}
 		if err != nil {
-			return out, err
+			return f, &clauseError{c.String(), err}
 		}
-		out.State = &state
 	}
-	return out, nil
+	late := q.has(keyLate)
+	for key, wrong := range map[string]bool{
+		"id": len(q) > 1, byRun: !f.Walks(), "state": late && f.State != nil && *f.State != task.Pending,
+	} {
+		if wrong && q.has(key) {
+			return f, &clauseError{clause{key, q.Value(key)}.String(), errBeside}
+		}
+	}
+	if late {
+		f.State = new(task.Pending)
+		if f.DueBefore.IsZero() || now.Before(f.DueBefore) {
+			f.DueBefore = now
+		}
+	}
+	return f, nil
 }
 
-// bulkFilter is the filter of an operation, which has its state by its verb.
-func (f searchForm) bulkFilter(now time.Time) (task.Filter, error) {
-	out := task.Filter{Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Exclude: f.exclusion()}
-	var err error
-	if out.DueAfter, out.DueBefore, err = f.window(now); err != nil {
-		return out, err
+// narrow has the filter choose by one clause more.
+func (c clause) narrow(f *console.Filter, now time.Time) (err error) {
+	switch c.Key {
+	case "owner":
+		f.Owner = c.Value
+	case "kind":
+		f.Kind = c.Value
+	case "queue":
+		f.Queue = c.Value
+	case "subject":
+		f.Subject = c.Value
+	case "-kind":
+		f.Exclude.Kinds = append(f.Exclude.Kinds, c.Value)
+	case "-label":
+		f.Exclude.Labels = append(f.Exclude.Labels, c.Value)
+	case "due":
+		f.DueAfter, f.DueBefore, err = c.window(now)
+	case byRun:
+		f.RunAfter, f.RunBefore, err = c.window(now)
+	case "id":
+		_, err = task.ParseID(c.Value)
+	case "state":
+		var state task.State
+		state, err = task.ParseState(c.Value)
+		f.State = &state
+	case "label":
+		name, value, found := strings.Cut(c.Value, "=")
+		if !found {
+			return errNoClause
+		}
+		if _, twice := f.Labels[name]; twice {
+			return errBeside
+		}
+		if f.Labels == nil {
+			f.Labels = map[string]string{}
+		}
+		f.Labels[name], err = value, protocol.CheckLabel(name, value)
 	}
-	if out.Labels, err = f.labels(); err != nil {
-		return out, err
+	return err
+}
+
+// window reads from..before, of which one may be missing; a zero time is no bound.
+func (c clause) window(now time.Time) (from, before time.Time, err error) {
+	first, end, found := strings.Cut(c.Value, "..")
+	if !found || first+end == "" {
+		return from, before, errNoClause
 	}
-	out.All = f.Owner+f.Kind+f.Queue+f.Subject+f.Label+f.After+f.Before == ""
-	return out, nil
+	if first != "" {
+		from, err = parseBound(first, now)
+	}
+	if end != "" && err == nil {
+		before, err = parseBound(end, now)
+	}
+	return from, before, err
+}
+
+// bulkFilter is the filter of an operation, which has its state by its verb, for what the list shows.
+func bulkFilter(f console.Filter) task.Filter {
+	out := task.Filter{
+		Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Labels: f.Labels,
+		DueAfter: f.DueAfter, DueBefore: f.DueBefore, Exclude: f.Exclude,
+	}
+	out.All = f.Owner+f.Kind+f.Queue+f.Subject == "" && len(f.Labels) == 0 && f.DueAfter.IsZero() && f.DueBefore.IsZero()
+	return out
 }
 
 // search is the data of the view.
 type search struct {
-	Form   searchForm
-	States []string
-	Queues []string
+	Text   string // of the field
+	Query  query
+	Offers []string // what can be said next
 	Page   console.Page
-	// Bounds are those of the window as they were understood, in Unix milliseconds; 0: none.
-	Bounds [2]int64
+	Bounds []bound // of the windows as they were understood
 	// Pending says that pending tasks alone were searched: without an owner or a label there is no list of all states.
 	Pending bool
 	Next    string // the next page's address
@@ -145,17 +183,23 @@ type search struct {
 	NoneSoFar bool
 	First     string // the first page's, from a later one
 	Verbs     []bulkChoice
-	Renewed   bool // the list is read again and again: it costs little
+	Renewed   string // the address of the list if it is read again and again: it costs little
+}
+
+// bound is one end of a window, in Unix milliseconds, with the key of its word.
+type bound struct {
+	Word string
+	Ms   int64
 }
 
 // bulkChoice is a mass change that the search offers.
 type bulkChoice struct{ Verb, Grant string }
 
-// bulkChoices are the mass changes of tasks in a state.
-func bulkChoices(v *visit, state string) []bulkChoice {
+// bulkChoices are the mass changes of tasks in a state, or in any.
+func bulkChoices(v *visit, state *task.State) []bulkChoice {
 	var offered []bulkChoice
 	for _, b := range bulkVerbs() {
-		if from, _ := b.verb.From(); (state == "" || from.String() == state) && v.May(b.grant) {
+		if from, _ := b.verb.From(); (state == nil || from == *state) && v.May(b.grant) {
 			offered = append(offered, bulkChoice{string(b.verb), b.grant})
 		}
 	}
@@ -171,50 +215,105 @@ func stateNames() []string {
 }
 
 func readSearch(ctx context.Context, v *visit) (any, error) {
-	form := formOf(v.r.URL.Query())
-	out := &search{Form: form, States: stateNames(), Queues: v.c.QueueNames(), NoneSoFar: v.r.FormValue("none") != ""}
-	if form.ID != "" {
-		out.Renewed = true
-		return out, out.byID(ctx, v)
+	out := &search{Text: queryText(v.r.URL.Query()), NoneSoFar: v.r.FormValue("none") != ""}
+	err := out.read(ctx, v, strings.TrimSpace(v.r.FormValue("cursor")))
+	if v.r.FormValue("part") == "" {
+		out.offer(ctx, v, err == nil)
 	}
-	filter, err := form.filter(v.now)
+	return out, err
+}
+
+// read finds the tasks after a place in the list.
+func (s *search) read(ctx context.Context, v *visit, cursor string) (err error) {
+	if s.Query, err = v.query(ctx, s.Text); err != nil {
+		return err
+	}
+	s.Text = s.Query.String()
+	filter, err := s.Query.filter(v.now)
 	if err != nil {
-		return out, err
+		return err
 	}
-	for i, at := range []time.Time{cmp.Or(filter.DueAfter, filter.RunAfter), cmp.Or(filter.DueBefore, filter.RunBefore)} {
+	filter.After = cursor
+	for _, at := range []struct {
+		word string
+		time.Time
+	}{{"dueafter", filter.DueAfter}, {"duebefore", filter.DueBefore}, {"runafter", filter.RunAfter}, {"runbefore", filter.RunBefore}} {
 		if !at.IsZero() {
-			out.Bounds[i] = at.UnixMilli()
+			s.Bounds = append(s.Bounds, bound{at.word, at.UnixMilli()})
 		}
+	}
+	if s.Query.has("id") || !filter.Walks() {
+		s.Renewed = v.Link("tasks", "q", s.Query, "cursor", cursor, "part", "live")
+	}
+	if s.Query.has("id") {
+		return s.byID(ctx, v)
 	}
 	if filter.Owner == "" {
 		done, err := v.site.oneAtATime(ctx)
 		if err != nil {
-			return out, err
+			return err
 		}
 		defer done()
 	}
-	out.Pending, out.Renewed = filter.Walks() && filter.State == nil, !filter.Walks()
-	if out.Page, err = v.c.ListBounded(ctx, filter); err != nil {
-		return out, err
+	s.Pending = filter.Walks() && filter.State == nil
+	if s.Page, err = v.c.ListBounded(ctx, filter); err != nil {
+		return err
 	}
-	if out.Page.Next != "" {
-		next := append(form.pairs(), "cursor", out.Page.Next)
-		out.Next, out.GoesOn = v.Link("tasks", next...), v.Link("tasks", append(next, "part", "live", "none", "1")...)
+	if next := s.Page.Next; next != "" {
+		s.Next = v.Link("tasks", "q", s.Query, "cursor", next)
+		s.GoesOn = v.Link("tasks", "q", s.Query, "cursor", next, "part", "live", "none", "1")
 	}
-	if form.Cursor != "" {
-		out.First = v.Link("tasks", form.pairs()...)
+	if cursor != "" {
+		s.First = v.Link("tasks", "q", s.Query)
 	}
-	if !form.ByRun() {
-		out.Verbs = bulkChoices(v, form.State)
+	state := filter.State
+	if s.Pending {
+		state = new(task.Pending)
 	}
-	return out, nil
+	if !s.Query.has(byRun) {
+		s.Verbs = bulkChoices(v, state)
+	}
+	return nil
+}
+
+// offer fills in what can be said next. Kinds are those of the processes and of the tasks in the list.
+func (s *search) offer(ctx context.Context, v *visit, found bool) {
+	kinds := map[string]bool{}
+	for _, t := range s.Page.Tasks {
+		kinds[t.Kind] = true
+	}
+	if found {
+		if alive, err := v.c.Processes(ctx); err == nil { // without them less is offered
+			for _, p := range alive {
+				for _, kind := range p.Kinds {
+					kinds[kind] = true
+				}
+			}
+		}
+	}
+	names := slices.Sorted(maps.Keys(kinds))
+	values := map[string][]string{"kind": names, "-kind": names, "queue": v.c.QueueNames(), "state": stateNames()}
+	for _, key := range queryKeys() {
+		if s.Query.has(key) && !repeats(key) {
+			continue
+		}
+		if len(values[key]) == 0 {
+			s.Offers = append(s.Offers, key+":")
+		}
+		for _, value := range values[key] {
+			s.Offers = append(s.Offers, clause{key, value}.String())
+		}
+	}
+	if !s.Query.has(keyLate) {
+		s.Offers = append(s.Offers, keyLate)
+	}
 }
 
 // byID finds one task.
 func (s *search) byID(ctx context.Context, v *visit) error {
-	id, err := task.ParseID(s.Form.ID)
+	id, err := task.ParseID(s.Query.Value("id"))
 	if err != nil {
-		return fmt.Errorf("%w as an id: %q", errMistake, s.Form.ID)
+		return err
 	}
 	rows, err := v.c.Rows(ctx, []task.ID{id})
 	if err != nil {

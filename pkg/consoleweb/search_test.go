@@ -2,6 +2,7 @@ package consoleweb_test
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,4 +74,128 @@ func TestSearchExcludes(t *testing.T) {
 		}
 	}
 	p.get(400, "tasks?owner=ada&excludelabel=event")
+}
+
+// The tasks of a list, and those that a mass change below it chooses, are the same.
+func TestQueryListsWhatIsChanged(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	mail := task.NewKind[struct{}]("mail.send", task.Queue("payments"))
+	dead := p.dead(1)[0] // ada's
+	made := map[string]task.ID{
+		"dead": dead,
+		"soon": p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour), task.Label("shop", "Z"))).ID,
+		"mail": p.schedule(mail.New("ada", struct{}{}, task.In(2*time.Hour))).ID,
+		"late": p.schedule(mail.New("a b", struct{}{}, task.In(time.Hour), task.Subject("order 7"))).ID,
+	}
+	late := made["late"]
+	p.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at WHERE id = ?", late[:])
+	for query, want := range map[string]string{
+		"owner:ada state:pending": "soon mail", "owner:ada -kind:mail.send state:pending": "soon", "label:shop=Z": "soon", "kind:mail.send": "mail late",
+		"late": "late", `owner:"a b"`: "late", `subject:"order 7" late`: "late", "owner:ada late": "", "due:+90m..+3h": "mail", "due:..now kind:mail.send": "late",
+		"state:pending -label:shop=Z": "mail late", "owner:ada state:dead": "dead", "queue:payments -kind:mail.send": "soon",
+	} {
+		list := p.get(200, "tasks?q="+url.QueryEscape(query))
+		verb := "cancel"
+		if strings.Contains(query, "dead") {
+			verb = "discard"
+		}
+		if !strings.Contains(list, `<option value="`+verb+`"`) || verb == "cancel" && strings.Contains(query, "late") && strings.Contains(list, `<option value="retry"`) {
+			t.Errorf("%s offers other verbs than %s: %s", query, verb, list)
+		}
+		sent := hidden(t, list)
+		sent.Set("verb", verb)
+		preview := p.get(200, "change?"+sent.Encode())
+		for name, id := range made {
+			listed, chosen := strings.Contains(list, "task?id="+id.String()), strings.Contains(preview, "task?id="+id.String())
+			if wanted := slices.Contains(strings.Fields(want), name); listed != wanted || chosen != wanted {
+				t.Errorf("%s: %s is listed: %v, and chosen: %v, want %v", query, name, listed, chosen, wanted)
+			}
+		}
+	}
+	p.get(400, "change?do=query&verb=retry&q=late")
+	p.get(400, "change?do=query&verb=cancel&q=run:..now")
+	p.get(400, "change?do=query&verb=cancel&q=id:"+dead.String())
+	form := hidden(t, p.get(200, "change?do=query&verb=cancel&q=late"))
+	if q := form.Get("q"); strings.Contains(q, "late") || !strings.HasPrefix(q, "due:..2") {
+		t.Errorf("the form of late tasks sends %q: other ones may be late when it comes back", q)
+	}
+}
+
+// A word without a key is what the box at the top takes it for. A word that is none of a query is named, and nothing is searched.
+func TestQueryWords(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour))).ID.String()
+	absent := task.NewID().String()
+	field := func(page string) string {
+		for _, e := range elements(t, page) {
+			if e.attrs["id"] == "query" {
+				return e.attrs["value"]
+			}
+		}
+		return "no field"
+	}
+	for text, want := range map[string]string{
+		id: "id:" + id, "ada": "owner:ada", "order.charge": "kind:order.charge", "payments ada": "queue:payments owner:ada", "nobody": "owner:nobody",
+		`late "x:y"`: `late owner:x:y`,
+	} {
+		page := p.get(200, "tasks?q="+url.QueryEscape(text))
+		if got := field(page); got != want || strings.Contains(page, "task?id="+id) == (strings.Contains(want, "nobody") || strings.Contains(want, "late")) {
+			t.Errorf("%s is read as %q, want %q: %s", text, got, want, page)
+		}
+	}
+	if page := p.get(404, "tasks?q="+absent); field(page) != "id:"+absent {
+		t.Errorf("an id of no task: %s", page)
+	}
+	for text, says := range map[string]string{
+		"colour:red ada": "colour:red is wrong. Write owner:", "ada eve": "eve is wrong. It can", "owner:ada due:soon..": "due:soon.. is wrong. This is no time",
+	} {
+		page := p.get(400, "tasks?q="+url.QueryEscape(text))
+		if !strings.Contains(page, says) || strings.Contains(page, "task?id=") || strings.Contains(page, `name="verb"`) {
+			t.Errorf("%s: %s", text, page)
+		}
+		if got := field(page); !strings.HasSuffix(got, strings.Fields(text)[1]) {
+			t.Errorf("%s: the field has %q", text, got)
+		}
+	}
+}
+
+// Each part of the query can be taken away, and what stands in the list or is known otherwise can be added.
+func TestQueryGrowsAndShrinks(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	p.works() // its worker handles order.other
+	pipelinetest.Await(t, "the worker's report", func() bool {
+		alive, err := p.p.Console().Processes(t.Context())
+		return err == nil && len(alive) == 1
+	})
+	page := p.get(200, "tasks?queue=payments&after=-1h")
+	for _, q := range []string{
+		"due:-1h..", "queue:payments", // without one part
+		"queue:payments due:-1h.. kind:order.charge", "queue:payments due:-1h.. owner:ada", // with one more
+	} {
+		p.get(200, theLink(t, page, "q", q))
+	}
+	var offered []string
+	for _, e := range elements(t, page) {
+		if e.name == "option" && e.attrs["data-clause"] != "" {
+			offered = append(offered, e.attrs["value"])
+		}
+	}
+	for _, clause := range []string{"kind:order.charge", "kind:order.other", "-kind:order.other", "state:dead", "owner:", "late"} {
+		if !slices.Contains(offered, "queue:payments due:-1h.. "+clause) {
+			t.Errorf("%s is not offered: %q", clause, offered)
+		}
+	}
+	if strings.Contains(strings.Join(offered, "\n"), " queue:") {
+		t.Errorf("another queue is offered: %q", offered)
+	}
+	page = p.get(200, "tasks?kind=order.charge&after=-1h&bounds=run")
+	theLink(t, page, "q", "kind:order.charge owner:ada") // a list for an owner has no bounds of the next attempt
+	page = p.get(200, "tasks?q=owner:ada+kind:order.charge")
+	if strings.Count(page, "owner?owner=ada") != 2 || slices.Contains(links(t, page), "tasks?q=owner%3Aada+kind%3Aorder.charge") {
+		t.Errorf("beside the field and in the list, the owner leads to the line: %s", page)
+	}
 }

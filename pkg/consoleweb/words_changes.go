@@ -56,7 +56,7 @@ func changeWords() map[string]words {
 			"The daemon changes those tasks that match when it comes to them. It can be paused and stopped.",
 			"守护进程逐个修改届时仍符合的任务，可随时暂停或停止。",
 		},
-		"fact.ticks":      {"Tasks of recurrences stay on their timetables.", "周期任务保持其时间表。"},
+		"fact.ticks": {"Tasks of recurrences stay on their timetables.", "周期任务保持其时间表。"},
 		"fact.undo": {
 			"Only tasks that the mass change moved by its whole time, and that nothing has changed since. None moves to before now.",
 			"仅限该批量操作按完整时长移动过、且此后未被更改的任务。不会移到当前时间之前。",
@@ -126,6 +126,13 @@ func errorWords() map[string]words {
 		"err.nothing":  {"Nothing matches: nothing was changed.", "没有符合的任务，未作修改。"},
 		"err.field":    {"This is outside the limits: %s.", "超出限制：%s。"},
 		"err.mistake":  {"This is wrong: %s.", "输入有误：%s。"},
+		"err.clause":   {"%s is wrong. %s", "%s 有误。%s"},
+		"err.noclause": {
+			"Write owner:, kind:, queue:, state:, label:name=value, subject:, due:from..before, run:from..before, id:, -kind:, -label:name=value " +
+				"or late, and a value with spaces in quotes.",
+			"请写 owner:、kind:、queue:、state:、label:名=值、subject:、due:起..止、run:起..止、id:、-kind:、-label:名=值 或 late；含空格的值加引号。",
+		},
+		"err.beside": {"It can't stand beside the other parts of the query.", "不能与查询的其他部分同时使用。"},
 		"err.time": {
 			"This is no time. Write 14:00, +2h, -30m or 2026-03-01 14:00.",
 			"时间无效。请写 14:00、+2h、-30m 或 2026-03-01 14:00。",

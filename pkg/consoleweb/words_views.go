@@ -15,8 +15,6 @@ func viewWords() map[string]words {
 		"groups.all":   {"All groups", "全部任务组"},
 		"groups.open":  {"Only groups that have not ended", "仅显示未结束的任务组"},
 		"groups.none":  {"There is no group.", "没有任务组。"},
-		"excludekind":  {"Without kinds", "排除类型"},
-		"excludelabel": {"Without labels", "排除标签"},
 		"state":        {"State", "状态"},
 		"due":          {"Due", "到期时间"},
 		"run":          {"Next attempt", "下次尝试"},
@@ -51,11 +49,6 @@ func viewWords() map[string]words {
 		"notasks":      {"No task matches.", "没有符合的任务。"},
 		"nomoretasks":  {"No further task matches.", "没有更多符合的任务。"},
 		"searching":    {"None was found so far. The search goes on.", "暂未找到，继续搜索中。"},
-		"search":       {"Search", "搜索"},
-		"onlypending": {
-			"Pending tasks, by their next attempts. With a state, an owner or a label others are listed too.",
-			"按下次尝试列出待执行任务。选择状态可查看其他任务；指定所有者或标签时列出所有状态。",
-		},
 		"reading":      {"This is being read, and appears in a moment.", "正在读取，稍后显示。"},
 		"reading.age":  {"as of %s", "%s的数据"},
 		"reading.old":  {"These figures are old. Newer ones are being read.", "数据较旧，正在读取新数据。"},
@@ -70,6 +63,24 @@ func viewWords() map[string]words {
 			"先显示预览。改期、取消和换队列用于待执行任务，其余用于死亡任务。",
 		},
 		"preview": {"Preview", "预览"},
+	}
+}
+
+// searchWords are the words of a search.
+func searchWords() map[string]words {
+	return map[string]words{
+		"search":       {"Search", "搜索"},
+		"query":        {"Query", "查询"},
+		"queryclauses": {"Parts of the query, each of which can be taken away", "查询的各部分，可逐个去掉"},
+		"querywithout": {"Without %s", "去掉 %s"},
+		"queryhint": {
+			"owner: kind: queue: state: label: subject: id: late, due:14:00..+2h, run: for the next attempt; -kind: and -label: leave tasks out",
+			"owner:、kind:、queue:、state:、label:、subject:、id:、late、due:14:00..+2h，run: 按下次尝试；-kind: 和 -label: 用于排除",
+		},
+		"onlypending": {
+			"Pending tasks, by their next attempts. With a state, an owner or a label others are listed too.",
+			"按下次尝试列出待执行任务。选择状态可查看其他任务；指定所有者或标签时列出所有状态。",
+		},
 	}
 }
 

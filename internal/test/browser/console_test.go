@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -32,6 +33,7 @@ func TestConsole(t *testing.T) {
 	}{
 		{"now/what was and what will be opens lists", nowOpensLists},
 		{"tasks/by owner, kind, state and id", searchFinds},
+		{"tasks/by the keyboard alone", searchByKeys},
 		{"tasks/pages", searchPages},
 		{"tasks/mass change with preview and progress", searchShiftsAll},
 		{"operation/pause, resume, stop", operationIsSteered},
@@ -77,7 +79,7 @@ func nowOpensLists(w *world, p *tab) {
 func searchFinds(w *world, p *tab) {
 	made := w.schedule("sought", time.Hour)[0]
 	p.show("tasks")
-	p.fill("form.filter [name=owner]", "sought")
+	p.fill("#query", "owner:sought")
 	p.leave(func() { p.press(enter) })
 	p.says("main table", made.ID.String())
 	p.show("tasks?" + url.Values{"kind": {"pet.meal_finished"}, "state": {"done"}}.Encode())
@@ -88,6 +90,38 @@ func searchFinds(w *world, p *tab) {
 	p.show("tasks?after=yesterday")
 	p.forgive("400")
 	wantHas(w.t, "a time that is none", p.text(".mistake"), "no time")
+}
+
+// A query is typed, completed and taken apart without a mouse.
+func searchByKeys(w *world, p *tab) {
+	made := w.schedule("typist", time.Hour)[0]
+	tabTo := func(holds string) {
+		w.t.Helper()
+		for range 60 {
+			p.press(kb.Tab)
+			if eval[bool](p, "Boolean("+holds+")") {
+				return
+			}
+		}
+		w.t.Fatalf("no tab stop has %s", holds)
+	}
+	p.show("tasks")
+	tabTo("document.activeElement.id === 'query'")
+	const typed = "owner:typist kind:pet.meal_f"
+	p.press(typed)
+	// Keys don't reach the browser's list without a screen: what it offers is read.
+	offered := "[...document.getElementById('query').list.options].map(o => o.value).find(v => v.startsWith(" + quoted(typed) + "))"
+	p.await(offered)
+	p.press(strings.TrimPrefix(eval[string](p, offered), typed))
+	want(w.t, "the query", eval[string](p, "document.getElementById('query').value"), "owner:typist kind:pet.meal_finished")
+	p.leave(func() { p.press(enter) })
+	p.says("main table", made.ID.String())
+	tabTo("(document.activeElement.getAttribute('aria-label') || '').endsWith('owner:typist')")
+	p.leave(func() { p.press(enter) })
+	want(w.t, "the query", eval[string](p, "document.getElementById('query').value"), "kind:pet.meal_finished")
+	tabTo("document.activeElement.closest('.rows') && document.activeElement.innerText === 'typist'")
+	p.leave(func() { p.press(enter) })
+	want(w.t, "the query", eval[string](p, "document.getElementById('query').value"), "kind:pet.meal_finished owner:typist")
 }
 
 func searchPages(w *world, p *tab) {

@@ -48,6 +48,15 @@
     if (done) { location.reload(); } else { document.dispatchEvent(new Event("duetime:unchanged")); }
   });
 
+  // What can be said next is offered behind what was typed; without scripts, behind what the page was asked for.
+  var field = document.getElementById("query");
+  if (field) {
+    field.addEventListener("input", function () {
+      var typed = field.value.slice(0, field.value.lastIndexOf(" ") + 1);
+      field.list.querySelectorAll("option").forEach(function (o) { o.value = typed + o.dataset.clause; });
+    });
+  }
+
   // Moments relative to now are said anew each second, as the server says them (times.go).
   var words = JSON.parse(document.body.dataset.words), clock = Number(document.body.dataset.now) - Date.now();
   function now() { return Date.now() + clock; }
