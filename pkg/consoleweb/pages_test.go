@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -377,8 +378,8 @@ func TestPageMarksDays(t *testing.T) {
 	type mark struct{ x, text string }
 	var want []mark
 	for day := from.AddDate(0, 0, 1); day.Before(from.Add(7 * 24 * time.Hour)); day = day.AddDate(0, 0, 1) {
-		x := 12 + int(float64(day.Sub(from))/float64(7*24*time.Hour)*(1000-2*12))
-		want = append(want, mark{strconv.Itoa(x), day.Format("01-02")})
+		x := float64(day.Sub(from)) / float64(7*24*time.Hour) * 100
+		want = append(want, mark{fmt.Sprintf("%.2f%%", x), day.Format("01-02")})
 	}
 	for _, typed := range []string{"2025-10-23", "2025-10-23T00:00:00.000%2B02:00"} { // the latter as links have it
 		r := request(http.MethodGet, "owner?owner=ada&span=7d&from="+typed, nil)
