@@ -53,8 +53,8 @@ func run(ctx context.Context, env *process.Env) error {
 }
 
 const (
-	// surveyedTasks is how many of the next pending tasks a survey reads. A task that waits for a worker of its kind is retried within
-	// ten minutes, and most that wait for an earlier task within one, so they are among the first.
+	// surveyedTasks is how many of the next pending tasks a survey reads. A task that waits for a worker of its kind is retried
+	// within ten minutes, and most that wait for an earlier task within one, so they are among the first.
 	surveyedTasks = 10_000
 	// surveyBehind is how long a survey looks behind crowds of what is due.
 	surveyBehind = 300 * time.Millisecond

@@ -159,7 +159,7 @@ func counted(n int64, cut bool) string {
 func (p picture) drawStates(s style) []string {
 	line := ""
 	for state := task.Pending; state <= task.Dead; state++ {
-		n := counted(p.States[state.String()], p.States[state.String()] >= console.MaxCounted)
+		n := counted(p.States[state.String()], p.States[state.String()] >= p.MaxState)
 		if state == task.Dead && p.States[state.String()] > 0 {
 			n = s.bad(n)
 		}

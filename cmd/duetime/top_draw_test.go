@@ -17,8 +17,8 @@ func busy(queues, shards int) picture {
 	now := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC).UnixMilli()
 	p := picture{
 		Frame: console.Frame{
-			NowMs:    now,
-			States:   map[string]int64{"pending": 12_345, "done": console.MaxCounted, "cancelled": 12, "dead": 3},
+			NowMs:  now,
+			States: map[string]int64{"pending": 12_345, "done": 100_000, "cancelled": 12, "dead": 3}, MaxState: 100_000,
 			WindowMs: 10_000, Scheduled: 123_456, Fired: 98_765, LagMs: console.Lag{P50: 3, P99: 1234, Max: 2 * 3600 * 1000},
 			Leaders:   []console.Leader{{Name: "event", Epoch: 7, Shards: new(shards), Of: new(shards), Host: "event-7f9c"}, {Name: "daemon"}},
 			Namespace: "pets", TookMs: 12,

@@ -286,8 +286,8 @@ func TestOperationIsPausedBeforeItsPage(t *testing.T) {
 	}
 }
 
-// An undo moves back the rows that a shift moved and that nothing has changed since, also not between the read of a page and its locks. An
-// undo of the undo moves the same rows again.
+// An undo moves back the rows that a shift moved and that nothing has changed since, also not between the read of a page and
+// its locks. An undo of the undo moves the same rows again.
 func TestOperationIsUndone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
@@ -323,7 +323,7 @@ func TestOperationIsUndone(t *testing.T) {
 			t.Errorf("%s: done is %+v", what, o)
 		}
 	}
-	undo, err := done.Undo()
+	undo, err := transition.UndoOperation(done)
 	pipelinetest.Must(t, err)
 	undo = w.operate(t, undo)
 	w.between(func() {
@@ -333,7 +333,7 @@ func TestOperationIsUndone(t *testing.T) {
 	want("undone", undo, map[int]time.Duration{6: 0, 8: 0, 10: 0})
 	done = undo
 	later()
-	redo, err := undo.Undo()
+	redo, err := transition.UndoOperation(undo)
 	pipelinetest.Must(t, err)
 	want("undone twice", w.finish(t, w.operate(t, redo).ID), map[int]time.Duration{6: 2 * time.Hour, 8: 2 * time.Hour, 10: 2 * time.Hour})
 }

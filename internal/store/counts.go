@@ -144,8 +144,8 @@ type Unhandled struct {
 const unhandledSpan = time.Hour
 
 // Unhandled counts the tasks that wait for a worker of their kind, the largest numbers first. Either a worker has put them off,
-// or they are due and no hint has brought them to one, as while Kafka is away. Of those that are due it counts what Waiting returned,
-// of that time. Of the others it reads the next ones by run time.
+// or they are due and no hint has brought them to one, as while Kafka is away. Of those that are due it counts what Waiting
+// returned, of that time. Of the others it reads the next ones by run time.
 func (s *Store) Unhandled(ctx context.Context, waiting []Waiting, at time.Time, next int) ([]Unhandled, error) {
 	ahead, err := s.countPutOff(ctx, s.db, "> ? ORDER BY run_at, id LIMIT ?", at.UnixMilli(), next)
 	if err != nil {

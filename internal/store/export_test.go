@@ -133,6 +133,9 @@ func DeleteOperations(ctx context.Context, s *Store, ids []task.ID, before time.
 // SetPurgeScan sets how many entries of the index a call of Purge examines.
 func SetPurgeScan(s *Store, n int) { s.purgeScan = n }
 
+// SetMaxCounted sets how many rows of a state Live counts.
+func SetMaxCounted(s *Store, n int) { s.maxCounted = n }
+
 // SetOwnedAhead sets how many ids of an owner are read at once.
 func SetOwnedAhead(s *Store, n int) { s.ownedAhead = n }
 

@@ -139,31 +139,33 @@ func operationForRecurrences(t *testing.T, s *store.Store) {
 
 // An operation that undoes a shift is about the tasks that the shift moved by all of its time, and that were not changed since.
 func operationUndoes(t *testing.T, s *store.Store) {
-	rows := inserted(t, s, newTasks(t, 6)...)
-	at := t0.Add(2 * time.Hour)
+	var rows []task.Task
+	for i := range 6 {
+		rows = append(rows, newTask(t, fmt.Sprint("owner-", i), 24*time.Hour))
+	}
+	rows, at := inserted(t, s, rows...), t0.Add(2*time.Hour)
 	shift := operation(t, s, task.Operation{Verb: task.VerbShift, Filter: task.Filter{All: true}})
 	other := operation(t, s, task.Operation{Verb: task.VerbShift, Filter: task.Filter{All: true}})
 	for i, by := range []task.Operation{shift, shift, shift, shift, other} { // the last row is moved by none
 		moved, err := transition.Apply(by, rows[i], at)
 		must(t, err)
 		line := transition.OperationEvent(by, rows[i], moved)
-		switch i {
-		case 1:
-			moved = transition.Rearm(moved, time.Minute, at.Add(time.Second))
-		case 2:
-			moved = transition.Finish(moved, at.Add(time.Second))
-		case 3:
+		if i == 3 {
 			line.Detail = strings.Replace(line.Detail, "by 1h0m0s", "by 59m0s", 1)
 		}
+		since := map[int]task.Task{1: transition.Rearm(moved, time.Minute, at.Add(time.Second)), 2: transition.Finish(moved, at.Add(time.Second))}
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 			must(t, worldtest.Save(ctx, s, tx, moved))
 			must(t, s.Record(ctx, tx, []protocol.Event{line}))
+			if next, changed := since[i]; changed {
+				must(t, worldtest.Save(ctx, s, tx, next))
+			}
 		})
 	}
 	shift = transition.EndOperation(shift, at)
 	for _, filter := range []task.Filter{{}, {Owner: rows[0].Owner}} {
 		shift.Filter = filter
-		undo, err := shift.Undo()
+		undo, err := transition.UndoOperation(shift)
 		must(t, err)
 		undo = operation(t, s, undo)
 		got, _, err := s.Operation(t.Context(), nil, undo.ID)

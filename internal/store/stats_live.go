@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -68,7 +69,7 @@ func (s *Store) liveStates(ctx context.Context, l *Live, _ time.Duration) error 
 	for state := task.Pending; state <= task.Dead; state++ {
 		var n int64
 		err = s.db.GetContext(ctx, &n, SelectUntil(ctx)+"COUNT(*) FROM (SELECT 1 FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+
-			" WHERE state = ? AND run_at >= ? LIMIT ?) AS some", int8(state), from, MaxCounted)
+			" WHERE state = ? AND run_at >= ? LIMIT ?) AS some", int8(state), from, cmp.Or(s.maxCounted, MaxCounted))
 		if err != nil {
 			return err
 		}

@@ -37,6 +37,8 @@ type Store struct {
 
 	floor floor
 
+	maxCounted int // rows of a state that Live counts; 0: MaxCounted
+
 	ownedMu    sync.Mutex
 	owned      map[task.ID]ownedIDs // by operation
 	ownedAhead int                  // ids that are read at once; 0: ownedAhead

@@ -24,8 +24,8 @@ type Waiting struct {
 	Oldest      time.Time
 }
 
-// putOff tells whether a worker has put a task off that does not know its kind. Statements make a number of the long text early: a
-// temporary table of such texts would take 4 KiB a row on MariaDB.
+// putOff tells whether a worker has put a task off that does not know its kind. Statements make a number of the long text
+// early: a temporary table of such texts would take 4 KiB a row on MariaDB.
 const putOff = "(last_error LIKE '" + transition.Unhandled + "%' OR last_error LIKE '" + transition.Unknown + "%') AS put_off"
 
 // Waiting reads what is due by queue and kind, and the database's time. It counts the 20,000 rows that are due for longest, from the floor

@@ -44,8 +44,8 @@ func OperationTooLate(o task.Operation, t task.Task) bool {
 	return known && t.State != from && chooses(o, t)
 }
 
-// chooses decides by the row alone. What an operation moved that is undone stands in the history, of which the store asks before the
-// row is locked: a row that was changed in between has changed since.
+// chooses decides by the row alone. What an operation moved that is undone stands in the history, of which the store asks
+// before the row is locked: a row that was changed in between has changed since.
 func chooses(o task.Operation, t task.Task) bool {
 	_, _, tick := t.Tick()
 	return !t.CreatedAt.After(o.CreatedAt) && FilterMatches(o.Filter, t) && (!tick || !o.LeavesRecurrences()) &&
@@ -81,8 +81,23 @@ func OperationEvent(o task.Operation, before, after task.Task) protocol.Event {
 	return e
 }
 
-// ShiftedDetail is the detail of the lines that OperationEvent makes of tasks which a shift has moved by all of its time, as a pattern of
-// LIKE.
+// UndoOperation returns the operation that moves back what a shift that is over has moved. Tasks that anything has changed
+// since stay, such as those that ran, and those that the shift moved by less or more, because no task moves to before now. What
+// the history no longer says is not undone.
+func UndoOperation(o task.Operation) (task.Operation, error) {
+	switch {
+	case o.Verb != task.VerbShift:
+		return task.Operation{}, &task.FieldError{Field: "verb", Problem: "must be shift to be undone, and is " + string(o.Verb)}
+	case !o.Over():
+		return task.Operation{}, &task.FieldError{Field: "state", Problem: "must be done or cancelled to be undone, and is " + o.State.String()}
+	}
+	filter := task.Filter{Owner: o.Filter.Owner, IDs: o.Filter.IDs} // by which the daemon walks through few tasks
+	filter.All = filter.Owner == "" && len(filter.IDs) == 0
+	return task.Operation{Verb: task.VerbShift, By: -o.By, Filter: filter, Recurrences: o.Recurrences, Undoes: o.ID}, nil
+}
+
+// ShiftedDetail is the detail of the lines that OperationEvent makes of tasks which a shift has moved by all of its time, as a
+// pattern of LIKE.
 func ShiftedDetail(shift task.ID, by time.Duration) string {
 	return "by " + by.String() + " to %, operation " + shift.String()
 }

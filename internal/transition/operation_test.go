@@ -250,13 +250,13 @@ func TestUndo(t *testing.T) {
 		ID: task.NewID(), Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: row.Kind, Owner: row.Owner}, Recurrences: true, Rate: 7,
 	}
 	for field, o := range map[string]task.Operation{"state": shift, "verb": {Verb: task.VerbCancel, State: task.OperationDone}} {
-		_, err := o.Undo()
+		_, err := transition.UndoOperation(o)
 		if wrong, is := errors.AsType[*task.FieldError](err); !is || wrong.Field != field {
 			t.Errorf("%s is undone: %v, want the field %s", o, err, field)
 		}
 	}
 	shift.State = task.OperationCancelled
-	undo, err := shift.Undo()
+	undo, err := transition.UndoOperation(shift)
 	want := task.Operation{Verb: task.VerbShift, By: -2 * time.Hour, Filter: task.Filter{Owner: row.Owner}, Recurrences: true, Undoes: shift.ID}
 	if d := cmp.Diff(want, undo); d != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, d)

@@ -16,7 +16,9 @@ type decoding func(payload string) error
 
 func (decoding) Encode(_, _ string, payload []byte) ([]byte, error) { return payload, nil }
 
-func (d decoding) Decode(_, _ string, payload []byte) ([]byte, error) { return payload, d(string(payload)) }
+func (d decoding) Decode(_, _ string, payload []byte) ([]byte, error) {
+	return payload, d(string(payload))
+}
 
 func (d decoding) kind(name string, opts ...task.KindOption) task.Kind[payload] {
 	return task.NewKind[payload](name, append(opts, func(k *task.KindInfo) { k.Codec = d })...)

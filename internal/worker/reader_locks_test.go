@@ -126,8 +126,9 @@ func TestReaderInALostJoin(t *testing.T) {
 			if err != nil {
 				return fmt.Errorf("prepare: %w", err)
 			}
+			defer func() { _ = s.Close() }()
 			_, err = s.ExecContext(ctx)
-			return errors.Join(err, s.Close())
+			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -196,7 +196,7 @@ func TestReaderMeetsAChangedVerdict(t *testing.T) {
 			var late, changed task.Task
 			mux := worker.NewMux()
 			worker.Handle(mux, offer, effect)
-			worker.Handle(mux, kind, func(ctx context.Context, tx *worker.Tx, m worker.Task[payload]) (err error) {
+			worker.Handle(mux, kind, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) (err error) {
 				changed, err = change(ctx, tx, late.ID)
 				return err
 			})

@@ -15,14 +15,12 @@ const (
 	frameTimeout = 15 * time.Second // for reading one frame
 )
 
-// MaxCounted is how many tasks of a state a frame counts: there may be more than a number that reaches it.
-const MaxCounted = store.MaxCounted
-
 // Frame is the pipeline's state at one moment, from MySQL and Redis: one picture of top.
 type Frame struct {
 	Namespace string           `json:"namespace"`
-	NowMs     int64            `json:"now_ms"`    // of the database
-	States    map[string]int64 `json:"states"`    // MaxCounted at most
+	NowMs     int64            `json:"now_ms"` // of the database
+	States    map[string]int64 `json:"states"`
+	MaxState  int64            `json:"max_state"` // of States: there may be more than a number that reaches it
 	WindowMs  int64            `json:"window_ms"` // of the next three figures
 	Scheduled int64            `json:"scheduled"` // rows made
 	Fired     int64            `json:"fired"`     // rows done
@@ -63,7 +61,7 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 		}
 	}
 	f := Frame{
-		Namespace: c.cfg.Namespace, NowMs: live.Now.UnixMilli(), States: map[string]int64{},
+		Namespace: c.cfg.Namespace, NowMs: live.Now.UnixMilli(), States: map[string]int64{}, MaxState: store.MaxCounted,
 		WindowMs: frameWindow.Milliseconds(), Scheduled: live.Scheduled, Fired: live.Fired,
 		LagMs:  lagOf(live.LagP50, live.LagP99, live.LagMax),
 		Queues: queuesOf(c.cfg.Queues, live), Shards: shardsOf(shards),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -58,7 +59,7 @@ func operationOf(o task.Operation) Operation {
 	return Operation{
 		ID: o.ID, Verb: o.Verb, ByMs: o.By.Milliseconds(), To: o.To, Filter: o.Filter, Rate: o.Rate, Limit: o.Limit, State: o.State,
 		Recurrences: o.Recurrences, Undoes: o.Undoes,
-		Matched:     o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended, Unchanged: o.Unchanged,
+		Matched: o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended, Unchanged: o.Unchanged,
 		Actor: o.Actor, Error: o.Error,
 		CreatedAtMs: o.CreatedAt.UnixMilli(), UpdatedAtMs: o.UpdatedAt.UnixMilli(), FinishedAt: unixMs(o.FinishedAt),
 		Text: o.String(), Left: o.Left(),
@@ -110,14 +111,14 @@ func (c *Console) Operations(ctx context.Context) ([]Operation, error) {
 	return all, err
 }
 
-// UndoOf returns the operation that takes back a shift that is over, to be previewed and made: see task.Operation.Undo. It answers
-// task.ErrNoOperation.
+// UndoOf returns the operation that takes back a shift that is over, to be previewed and made: those tasks move back that the
+// shift moved by all of its time, and that nothing has changed since. It answers task.ErrNoOperation.
 func (c *Console) UndoOf(ctx context.Context, id task.ID) (task.Operation, error) {
 	o, err := c.client.Operation(ctx, id)
 	if err != nil {
 		return task.Operation{}, err
 	}
-	return o.Undo()
+	return transition.UndoOperation(o)
 }
 
 // OnlyOperation returns the id of the operation that is running or paused, if there is one alone.

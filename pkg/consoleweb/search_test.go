@@ -149,7 +149,7 @@ func TestQueryWords(t *testing.T) {
 		t.Errorf("an id of no task: %s", page)
 	}
 	for text, says := range map[string]string{
-		"colour:red ada": "colour:red is wrong. Write owner:", "ada eve": "eve is wrong. It can", "owner:ada due:soon..": "due:soon.. is wrong. This is no time",
+		"colour:red ada": "colour:red is wrong. Write owner:", "ada eve": ">eve is wrong. It can", "owner:ada due:soon..": "due:soon.. is wrong. This is no time",
 	} {
 		page := p.get(400, "tasks?q="+url.QueryEscape(text))
 		if !strings.Contains(page, says) || strings.Contains(page, "task?id=") || strings.Contains(page, `name="verb"`) {

@@ -68,9 +68,9 @@ func readFrame(ctx context.Context, c *console.Console) (frameRead, error) {
 	return frameRead{frame, leads, processes}, err
 }
 
-// Counted is a frame's number of tasks of a state, with a plus if there may be more.
-func (v *visit) Counted(n int64) string {
-	if n >= console.MaxCounted {
+// Counted is a number of tasks that were counted up to another one, with a plus if there may be more.
+func (v *visit) Counted(n, upTo int64) string {
+	if n >= upTo {
 		return v.N(n) + "+"
 	}
 	return v.N(n)

@@ -56,11 +56,8 @@ func changeWords() map[string]words {
 			"The daemon changes those tasks that match when it comes to them. It can be paused and stopped.",
 			"守护进程逐个修改届时仍符合的任务，可随时暂停或停止。",
 		},
-		"fact.ticks": {"Tasks of recurrences stay on their timetables.", "周期任务保持其时间表。"},
-		"fact.undo": {
-			"Only tasks that the mass change moved by its whole time, and that nothing has changed since. None moves to before now.",
-			"仅限该批量操作按完整时长移动过、且此后未被更改的任务。不会移到当前时间之前。",
-		},
+		"fact.ticks":      {"Tasks of recurrences stay on their timetables.", "周期任务保持其时间表。"},
+		"fact.undo":       {"Only tasks that it moved by its whole time, and that nothing has changed since. None moves to before now.", "仅限其按完整时长移动过、且此后未被更改的任务。不会移到当前时间之前。"},
 		"fact.sample":     {"%d of them:", "其中 %d 个："},
 		"fact.left":       {"%d tasks are left.", "剩余 %d 个任务。"},
 		"fact.stays":      {"%d tasks were changed, and stay so.", "已修改 %d 个任务，不会还原。"},

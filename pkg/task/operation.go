@@ -68,7 +68,8 @@ func (s OperationState) MarshalText() ([]byte, error) { return []byte(s.String()
 
 // Operation is a change of all tasks that a filter chooses; a row of duetime_operations. The daemon walks through the tasks by
 // their ids, in pages of a transaction each, and changes each task once at most. A task that was made after the operation is
-// not its task. Verb, By, To, Filter, Rate, Limit, Matched, Recurrences and Undoes are the caller's; the other fields are set by duetime.
+// not its task. Verb, By, To, Filter, Rate, Limit, Matched, Recurrences and Undoes are the caller's; the other fields are set
+// by duetime.
 type Operation struct {
 	ID      ID // the caller's own, so that a call can be repeated; zero: duetime makes one
 	Verb    Verb
@@ -81,8 +82,8 @@ type Operation struct {
 
 	// Recurrences, of VerbShift, moves tasks of recurrences too. Without it they stay on their timetables, whatever the filter says.
 	Recurrences bool
-	// Undoes, of VerbShift, is an earlier shift by -By: of the tasks that the filter chooses, only those move back that it moved by all of
-	// that time, and that nothing has changed since. See Undo.
+	// Undoes, of VerbShift, is an earlier shift by -By: of the tasks that the filter chooses, only those move back that it
+	// moved by all of that time, and that nothing has changed since.
 	Undoes ID
 
 	State  OperationState
@@ -133,21 +134,6 @@ func (o Operation) Check() error {
 
 // LeavesRecurrences reports whether the operation leaves tasks of recurrences as they are.
 func (o Operation) LeavesRecurrences() bool { return o.Verb == VerbShift && !o.Recurrences }
-
-// Undo returns the operation that moves back what a shift that is over has moved. Tasks that anything has changed since stay, such as those
-// that ran, and those that the shift moved by less or more, because no task moves to before now. What the history no longer says is not
-// undone. Count what is left by a preview.
-func (o Operation) Undo() (Operation, error) {
-	switch {
-	case o.Verb != VerbShift:
-		return Operation{}, &FieldError{"verb", "must be shift to be undone, and is " + string(o.Verb)}
-	case !o.Over():
-		return Operation{}, &FieldError{"state", "must be done or cancelled to be undone, and is " + o.State.String()}
-	}
-	filter := Filter{Owner: o.Filter.Owner, IDs: o.Filter.IDs} // by which the daemon walks through few tasks
-	filter.All = filter.isZero()
-	return Operation{Verb: VerbShift, By: -o.By, Filter: filter, Recurrences: o.Recurrences, Undoes: o.ID}, nil
-}
 
 // Over reports whether the operation has come to an end.
 func (o Operation) Over() bool { return o.State == OperationCancelled || o.State == OperationDone }

@@ -247,7 +247,8 @@ func TestNowIsInSight(t *testing.T) {
 	}
 }
 
-// An owner's line is as wide as the page. Its names and points don't cover each other, and a drag moves a task to the time that it showed.
+// An owner's line is as wide as the page. Its names and points don't cover each other, and a drag moves a task to the time that
+// it showed.
 func TestOwnersLineIsAsWideAsThePage(t *testing.T) {
 	p := openPages(t, openBrowser(t))
 	p.due("bob", 30*time.Minute, time.Hour, 90*time.Minute, 2*time.Hour)

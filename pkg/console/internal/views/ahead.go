@@ -46,7 +46,15 @@ func (v Views) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 	if q.By != "kind" && q.By != "queue" || q.Steps < 1 || q.Steps >= maxSpans {
 		return Ahead{}, fmt.Errorf("%d steps by %q can't be read", q.Steps, q.By)
 	}
-	spans := append(spansOf(q.From, q.Step, q.Steps), span{math.MinInt64, q.Overdue.UnixMilli()})
+	overdue := span{math.MinInt64, q.Overdue.UnixMilli()}
+	floor, err := v.Store.Floor(ctx) // below it nothing is pending; the entries of what has ended stand there while a snapshot is kept
+	if err != nil {
+		return Ahead{}, fmt.Errorf("read what is ahead: %w", err)
+	}
+	if !floor.IsZero() {
+		overdue.from = floor.UnixMilli()
+	}
+	spans := append(spansOf(q.From, q.Step, q.Steps), overdue)
 	counts, err := v.countSpans(ctx, byRunAt, spans, cmp.Or(q.Entries, countBudget))
 	if err != nil {
 		return Ahead{}, fmt.Errorf("read what is ahead: %w", err)
