@@ -67,7 +67,7 @@ that. Where it is the only candidate it leads again itself, under a new epoch. W
 				return err
 			}
 			return t.with(cmd.Context(), func(c *console.Console) error {
-				r, err := c.Resign(cmd.Context(), name)
+				r, err := c.Resign(cmd.Context(), name, 0)
 				if err != nil {
 					return err
 				}

@@ -99,7 +99,7 @@ var helpers = []any{
 	(*console.Console).As, (*console.Console).WithKeys, (*console.Console).BlockedOwner, (*console.Console).CancelVersion, (*console.Console).CheckQueue,
 	(*console.Console).Clock, (*console.Console).DeadAlike, (*console.Console).Deploys, (*console.Console).Drift, (*console.Console).Grace,
 	(*console.Console).Labels, (*console.Console).ListBounded, (*console.Console).OnlyOperation, (*console.Console).QueueNames,
-	(*console.Console).RescheduleVersion, (*console.Console).ResignTerm, (*console.Console).Rows,
+	(*console.Console).RescheduleVersion, (*console.Console).Rows,
 	(*console.Console).RunRecurrenceOnce, (*console.Console).SetLimits, (*console.Console).ShardCount, (*console.Console).Term,
 }
 

@@ -184,7 +184,7 @@ func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 	diff(t, "asked", int64(3), asked)
 	_, err = w.store.Take(t.Context(), "event")
 	pipelinetest.Must(t, err)
-	again, err := o.ResignTerm(t.Context(), "event", 3) // as a form that is sent twice does
+	again, err := o.Resign(t.Context(), "event", 3) // as a form that is sent twice does
 	pipelinetest.Must(t, err)
 	diff(t, "terms", [2]int64{3, 4}, [2]int64{again.Before, again.Epoch})
 	asked, err = w.store.Resigned(t.Context(), "event")

@@ -107,12 +107,6 @@ type Resigned struct {
 	Took   time.Duration // from the request to the successor's term
 }
 
-// Resign makes the leader of this name, "event" or "daemon", hand over, and waits for the successor's term, for at most
-// 20 s. It answers ErrNeverLed.
-func (c *Console) Resign(ctx context.Context, name string) (Resigned, error) {
-	return c.ResignTerm(ctx, name, 0)
-}
-
 // Term reads the newest term of a leadership; 0 if nobody has ever led.
 func (c *Console) Term(ctx context.Context, name string) (int64, error) {
 	if err := CheckLeader(name); err != nil {
@@ -121,8 +115,9 @@ func (c *Console) Term(ctx context.Context, name string) (int64, error) {
 	return c.store.Current(ctx, name)
 }
 
-// ResignTerm is Resign for the leader of a term; 0 is the newest. If another term has begun since, it asks nobody.
-func (c *Console) ResignTerm(ctx context.Context, name string, term int64) (Resigned, error) {
+// Resign makes the leader of this name, "event" or "daemon", hand over, and waits for the successor's term, for at most
+// 20 s. It asks the leader of a term, and nobody if another term has begun since; 0 is the newest. It answers ErrNeverLed.
+func (c *Console) Resign(ctx context.Context, name string, term int64) (Resigned, error) {
 	if err := CheckLeader(name); err != nil {
 		return Resigned{}, err
 	}

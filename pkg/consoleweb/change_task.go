@@ -352,7 +352,7 @@ func doResign(ctx context.Context, v *visit) (answer, error) {
 			return answer{}, fmt.Errorf("%w as a term: %q", errMistake, text)
 		}
 	}
-	done, err := v.c.ResignTerm(ctx, name, term)
+	done, err := v.c.Resign(ctx, name, term)
 	if err != nil {
 		return answer{}, err
 	}
