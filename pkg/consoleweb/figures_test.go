@@ -25,13 +25,18 @@ func (p *pages) figures(at string) (page string) {
 	return page
 }
 
-// figuresWith returns a view once its figures, read anew, have a part. Rows that a test has put far back are found a bit later.
-func (p *pages) figuresWith(at, part string) (page string) {
+// hasAll reports whether a page has all parts.
+func hasAll(page string, parts []string) bool {
+	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(page, part) })
+}
+
+// figuresWith returns a view once its figures, read anew, have all parts. Rows that a test has put far back are found a bit later.
+func (p *pages) figuresWith(at string, parts ...string) (page string) {
 	p.t.Helper()
-	pipelinetest.Await(p.t, at+" with "+part, func() bool {
+	pipelinetest.Await(p.t, at+" with "+strings.Join(parts, ", "), func() bool {
 		p.anew()
 		page = p.figures(at)
-		return strings.Contains(page, part)
+		return hasAll(page, parts)
 	})
 	return page
 }
@@ -61,8 +66,7 @@ func TestNothingHasFired(t *testing.T) {
 	p.wantHas("now of a wrong name", p.figures("now?kind="+url.QueryEscape("order.chagre")), "order.chagre has fired nothing in this span.")
 	p.schedule(charge.New("ada", Charge{1}, task.In(0)))
 	p.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at")
-	p.wantHas("now with a task that waits", p.figuresWith("now", `<h2 class="why warn verdict">No living worker runs queue payments.</h2>`),
-		"<p>Late tasks: 1, the oldest by 2 h.", ">–</td>")
+	p.figuresWith("now", `<h2 class="why warn verdict">No living worker runs queue payments.</h2>`, "<p>Late tasks: 1, the oldest by 2 h.", ">–</td>")
 }
 
 // The landing page says which kind is late, by how much, and that all else is not. What is late stands in the kind's row, and in
@@ -81,7 +85,7 @@ func TestNowSaysWhatIsLate(t *testing.T) {
 		pipelinetest.Await(t, "now with "+strings.Join(parts, ", "), func() bool {
 			works()
 			page = p.figures("now")
-			return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(page, part) })
+			return hasAll(page, parts)
 		})
 		return page
 	}
