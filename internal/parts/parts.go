@@ -279,6 +279,8 @@ func (p *Parts) AwaitIndex(ctx context.Context) error {
 	}
 	policy, err := p.Index.CheckPolicy(ctx)
 	switch {
+	case ctx.Err() != nil:
+		return nil
 	case err != nil:
 		p.Log.WarnContext(ctx, "redis memory policy unknown", "err", err)
 	case policy != "":
@@ -296,6 +298,8 @@ func (p *Parts) claimNamespace(ctx context.Context) error {
 	}
 	owner, err := p.Index.ClaimNamespace(ctx, layout.Deployment)
 	switch {
+	case ctx.Err() != nil:
+		return nil
 	case err != nil:
 		p.Log.WarnContext(ctx, "namespace not compared with Redis", "err", err)
 	case owner != layout.Deployment:
