@@ -279,10 +279,10 @@ func (p *Parts) AwaitIndex(ctx context.Context) error {
 	}
 	policy, err := p.Index.CheckPolicy(ctx)
 	switch {
-	case ctx.Err() != nil:
-		return nil
 	case err != nil:
-		p.Log.WarnContext(ctx, "redis memory policy unknown", "err", err)
+		if ctx.Err() == nil {
+			p.Log.WarnContext(ctx, "redis memory policy unknown", "err", err)
+		}
 	case policy != "":
 		return wait.Fatal(fmt.Errorf("redis.addrs: %s", policy))
 	}
@@ -298,10 +298,10 @@ func (p *Parts) claimNamespace(ctx context.Context) error {
 	}
 	owner, err := p.Index.ClaimNamespace(ctx, layout.Deployment)
 	switch {
-	case ctx.Err() != nil:
-		return nil
 	case err != nil:
-		p.Log.WarnContext(ctx, "namespace not compared with Redis", "err", err)
+		if ctx.Err() == nil {
+			p.Log.WarnContext(ctx, "namespace not compared with Redis", "err", err)
+		}
 	case owner != layout.Deployment:
 		return wait.Fatal(fmt.Errorf("namespace: %q belongs to another MySQL schema on this Redis (deployment %s, this one is %s): "+
 			"give each schema its own namespace; if the other schema is no more, delete the Redis key %s",
