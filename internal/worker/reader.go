@@ -54,13 +54,13 @@ func NewReader(cfg Config, mux *worker.Mux, store Store) (*Reader, error) {
 	return r, nil
 }
 
-// Close returns when the mux's hooks have heard of everything, or shortly after leaveTimeout or the end of ctx: then what waits is dropped.
-// A nil reader has none.
+// Close returns when the mux's hooks have heard of everything, or shortly after leaveTimeout: then what waits is dropped. A nil
+// reader has none.
 func (r *Reader) Close(ctx context.Context) {
 	if r == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, r.leave)()
 	r.stop()

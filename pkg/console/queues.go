@@ -4,11 +4,13 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // Pause is a paused queue.
@@ -56,7 +58,9 @@ func (c *Console) Resume(ctx context.Context, queue string) (changed bool, err e
 		return nil
 	})
 	if err == nil && !changed {
-		err = c.CheckQueue(queue)
+		if wrong := c.CheckQueue(queue); wrong != nil {
+			err = &task.FieldError{Field: "queue", Problem: strings.TrimPrefix(wrong.Error(), "queue ")}
+		}
 	}
 	return changed, err
 }

@@ -15,6 +15,9 @@ type clause struct{ Key, Value string }
 type query []clause
 
 const (
+	maxQuery   = 32 << 10
+	maxClauses = 220 // of a query: more than a filter can have
+
 	keyLate = "late" // has no value
 	byRun   = "run"  // bounds the next attempt, where due bounds the due time
 )
@@ -69,6 +72,9 @@ func (q query) String() string {
 // readQuery reads clauses with spaces between them: key:value, late, or a word that names something. A value with spaces stands in
 // quotes, as Go writes a string.
 func readQuery(text string) (query, error) {
+	if len(text) > maxQuery {
+		return nil, &clauseError{fmt.Sprint(len(text), " bytes"), errBeside}
+	}
 	var q query
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		word := text
@@ -99,6 +105,9 @@ func readQuery(text string) (query, error) {
 			return nil, wrong
 		case !keyed && !quoted && value == keyLate:
 			key, value = keyLate, ""
+		}
+		if len(q) == maxClauses { // the page has a link for each clause, with all others
+			return nil, &clauseError{word, errBeside}
 		}
 		q = append(q, clause{key, value})
 	}

@@ -79,6 +79,7 @@ func TestQueryOfAnAddress(t *testing.T) {
 		"owner=a&after=-1h&bounds=run": "owner:a due:-1h..", "label=a%3Db,c%3Dd&subject=s": "subject:s label:a=b label:c=d",
 		"excludekind=x,+y&excludelabel=a%3Db": "-kind:x -kind:y -label:a=b", "q=late&kind=x": "late kind:x",
 		"id=" + anID + "&owner=a&queue=x": "id:" + anID, "label=,": `label:"" label:""`,
+		"kind=x+&state=+dead&label=a%3Db,": "kind:x state:dead label:a=b", "kind=+": `kind:" "`,
 	} {
 		values, err := url.ParseQuery(address)
 		if got := queryText(values); err != nil || got != want {
@@ -130,6 +131,19 @@ func TestQueryChooses(t *testing.T) {
 		if _, err = q.filter(now); err == nil || !strings.HasPrefix(v.Explain(err), says) || statusOf(err) != 400 {
 			t.Errorf("%q: %v, want %q", text, err, says)
 		}
+	}
+}
+
+// The page has a link for each clause of a query, with all others: a long query would make a huge page.
+func TestQueriesAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{strings.Repeat("late ", maxClauses+1), "subject:" + strings.Repeat("x", maxQuery)} {
+		if q, err := readQuery(text); err == nil || statusOf(err) != 400 {
+			t.Errorf("%d bytes are %d clauses, %v", len(text), len(q), err)
+		}
+	}
+	if q, err := readQuery(strings.Repeat("late ", maxClauses)); err != nil || len(q) != maxClauses {
+		t.Errorf("%d clauses, %v", len(q), err)
 	}
 }
 

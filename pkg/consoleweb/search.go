@@ -25,11 +25,16 @@ func queryText(values url.Values) string {
 	var q query
 	for _, name := range earlierNames() {
 		key, value := strings.Replace(name, "exclude", "-", 1), values.Get(name)
+		if trimmed := strings.TrimSpace(value); trimmed != "" && name != "owner" && name != "subject" { // blanks alone are a mistake
+			value = trimmed
+		}
 		switch {
 		case value == "" || !slices.Contains(queryKeys(), key):
 		case repeats(key): // commas part several
 			for one := range strings.SplitSeq(value, ",") {
-				q = append(q, clause{key, strings.TrimSpace(one)})
+				if one = strings.TrimSpace(one); one != "" || strings.Trim(value, ", ") == "" { // nothing but commas is a mistake
+					q = append(q, clause{key, one})
+				}
 			}
 		default:
 			q = append(q, clause{key, value})

@@ -131,8 +131,8 @@ func errorWords() map[string]words {
 		},
 		"err.beside": {"It can't stand beside the other parts of the query.", "不能与查询的其他部分同时使用。"},
 		"err.time": {
-			"This is no time. Write 14:00, +2h, -30m or 2026-03-01 14:00.",
-			"时间无效。请写 14:00、+2h、-30m 或 2026-03-01 14:00。",
+			"This is no time. Write 14:00, +2h, -30m or 2026-03-01T14:00.",
+			"时间无效。请写 14:00、+2h、-30m 或 2026-03-01T14:00。",
 		},
 		"err.span":      {"This is no span of time. Write +2h, -30m or +1d.", "时长无效。请写 +2h、-30m 或 +1d。"},
 		"err.gap":       {"This time does not exist: the clocks are put forward then.", "该时间不存在：当时时钟会拨快。"},
