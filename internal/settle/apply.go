@@ -19,6 +19,7 @@ func (t *transaction) judge(h *hold.Hint, row task.Task, blocked bool) {
 	m.verdict = decide(facts{
 		hint: h, row: row, blocked: blocked, handler: m.handler,
 		lockedAt: t.lockedAt, stamp: t.stamp(), now: t.settler.clock.Now(), patience: t.settler.cfg.Patience,
+		runsLate: t.runsLate,
 	})
 	h.Charge, h.Failure = m.verdict.charge, m.verdict.failure
 	t.members[row.ID] = m

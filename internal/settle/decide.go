@@ -19,6 +19,7 @@ type facts struct {
 	stamp    time.Time  // the time of a transition
 	now      time.Time  // the database's time as the worker's clock tells it, by which hints are held
 	patience time.Duration
+	runsLate bool // also a task that is too late to be caught up with
 }
 
 // verdict is what becomes of a hint if its transaction commits.
@@ -112,7 +113,7 @@ func (v *verdict) decideDue(f facts) {
 		v.change(transition.Discard(f.row, errKilled, f.stamp), resultDead)
 		return
 	}
-	if late, skip := transition.Late(f.row, kind.CatchUpWindow, f.lockedAt); skip {
+	if late, skip := transition.Late(f.row, kind.CatchUpWindow, f.lockedAt); skip && !f.runsLate {
 		v.change(transition.Skip(f.row, late, kind.CatchUpWindow, f.stamp), resultSkipped)
 		return
 	}

@@ -43,6 +43,7 @@ type reader struct {
 	changes  inside.Tx[*schedule.Tx] // of the handlers
 	began    time.Time
 	passed   map[task.ID]bool // tasks that this reader does not run, or no more
+	runsLate bool             // also what is too late to be caught up with: the caller asks for it
 	answered schedule.Settled
 }
 
@@ -124,6 +125,7 @@ func (r *reader) settleAll(ctx context.Context, what scope) error {
 // RunNow runs one task in the caller's transaction, whatever its time: see schedule.Tx.RunNow.
 func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (task.Task, error) {
 	r := s.reader(caller)
+	r.runsLate = true
 	found, err := s.store.LockToRunNow(ctx, r.tx, id)
 	switch {
 	case err != nil:
@@ -145,7 +147,10 @@ func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (
 	t := r.begin(ctx, found, transition.CompareDue)
 	m := t.order[0]
 	m.stands = locked
-	if r.passed[id] || m.verdict.next != nil {
+	switch {
+	case m.verdict.result == resultBlocked:
+		return *row, task.ErrOwnerBlocked
+	case r.passed[id] || m.verdict.next != nil:
 		return *row, schedule.ErrNotHere
 	}
 	if head, err := r.headOf(t, m); err != nil {
@@ -252,7 +257,7 @@ func (r *reader) begin(ctx context.Context, due protocol.Due, compare func(a, b 
 	t := &transaction{
 		settler: s, batch: &batch{settler: s, careful: true}, ctx: ctx, tx: r.tx, changes: r.changes, ledger: r.changes.Ledger(),
 		members: map[task.ID]*member{}, newest: map[task.ID]bool{}, ran: map[*Handler]int{},
-		began: time.Now(), lockedAt: due.Now, answered: time.Now(),
+		began: time.Now(), lockedAt: due.Now, answered: time.Now(), runsLate: r.runsLate,
 	}
 	t.ledger.SetNow(due.Now)
 	for _, row := range due.Rows {

@@ -86,6 +86,7 @@ type transaction struct {
 	endedEarly bool // a statement has ended the transaction
 
 	asOf     time.Time // of the task that runs for a reader; zero for a worker
+	runsLate bool      // for a reader: see there
 	prepared func()    // follows the commit of a step that must be committed before handlers run
 }
 

@@ -371,6 +371,32 @@ func TestRunNow(t *testing.T) {
 	})
 }
 
+// What is too late to be caught up with runs for a player who pays, and nothing of a blocked owner does.
+func TestRunNowOfWhatNoWorkerRuns(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		offer, mux := task.NewKind[payload]("offer", task.CatchUpWindow(time.Minute)), worker.NewMux()
+		worker.Handle(mux, offer, effect)
+		c := w.reads(mux, engine.Config{})
+		made := w.schedule(offer.New("ann", payload{}, task.In(0)), offer.New("ned", payload{}, task.In(0)))
+		w.ago(made[0].ID, time.Hour)
+		w.store.Exec("INSERT INTO duetime_blocks (owner, at, actor) VALUES ('ned', 1, 'ann@host')")
+		for i, wanted := range []struct {
+			err   error
+			state task.State
+		}{{nil, task.Done}, {task.ErrOwnerBlocked, task.Pending}} {
+			err := c.InTx(t.Context(), func(tx *schedule.Tx) error {
+				_, err := tx.RunNow(t.Context(), made[i].ID)
+				return err
+			})
+			if state := w.store.Row(made[i].ID).State; !errors.Is(err, wanted.err) || state != wanted.state {
+				t.Errorf("%s's: %v, and it is %v; want %v and %v", made[i].Owner, err, state, wanted.err, wanted.state)
+			}
+		}
+		want(t, "effects", w.effects(made[0].ID), 1)
+	})
+}
+
 // A handler that ignores its time keeps neither the caller nor the task's row.
 func TestReaderLeavesAHandlerBehind(t *testing.T) {
 	t.Parallel()

@@ -89,10 +89,10 @@ func (t *Tx) checkSettler(ctx context.Context) error {
 // RunNow runs one pending task in this transaction whatever its time, as when a player pays to finish at once, and returns it as it
 // is then: its due time is now, unless that has passed, and it takes effect exactly if the transaction commits. What SettleDue
 // says about locks and Tx.Now holds here too, but RunNow runs no other task: SettleOrder, called before, runs what is due of
-// its order key. A handler that fails leaves nothing behind, and its error comes out. A task that has ended answers
-// task.ErrAlreadyDone and its kin, an unknown id task.ErrNotFound, one that a worker runs at this moment task.ErrRunning after
-// the session's lock wait, one that only a worker may run ErrNotHere, and one that has to wait for an earlier one of its order
-// key ErrBehind.
+// its order key. It also runs what is too late for its kind's task.CatchUpWindow. A handler that fails leaves nothing behind,
+// and its error comes out. A task that has ended answers task.ErrAlreadyDone and its kin, an unknown id task.ErrNotFound, one of a
+// blocked owner task.ErrOwnerBlocked, one that a worker runs at this moment task.ErrRunning after the session's lock wait, one
+// that only a worker may run ErrNotHere, and one that has to wait for an earlier one of its order key ErrBehind.
 func (t *Tx) RunNow(ctx context.Context, id task.ID) (task.Task, error) {
 	if err := t.checkSettler(ctx); err != nil {
 		return task.Task{}, err
