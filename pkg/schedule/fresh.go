@@ -19,7 +19,8 @@ type Settled struct {
 	// Left is how many of the due tasks were left to a worker: those whose handlers act outside the database, those of paused
 	// queues and of queues with a limit, those of kinds that have no handler here, those of a kind that is InOrder while an
 	// earlier task of their order key has not ended, and those that a worker has put off without an attempt, as by Snooze, for
-	// ten minutes at most.
+	// ten minutes at most. The last are counted among the next 100 tasks by run time: behind as many that come due within ten
+	// minutes they are not seen.
 	Left int
 	// More says that more tasks may be due: SettleDue came to its bounds, 100 tasks or a second.
 	More bool
