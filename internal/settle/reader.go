@@ -183,6 +183,7 @@ func (r *reader) round(ctx context.Context, what scope) (more bool, err error) {
 		return false, ledger.AsRunning(err)
 	}
 	t := r.begin(ctx, due, what.compare)
+	settled := false
 	for _, m := range t.order {
 		if r.passed[m.row.ID] || m.stage != stageWaiting && m.verdict.next == nil {
 			continue // or a handler of this round has moved or cancelled it
@@ -207,6 +208,7 @@ func (r *reader) round(ctx context.Context, what scope) (more bool, err error) {
 		if err := r.settle(t, m); err != nil {
 			return false, err
 		}
+		settled = true
 		if err := r.wakeBehind(t, m); err != nil {
 			return false, err
 		}
@@ -217,7 +219,7 @@ func (r *reader) round(ctx context.Context, what scope) (more bool, err error) {
 		}
 	}
 	if len(due.Rows) < limit {
-		return false, nil
+		return settled && due.PutOff > 0, nil // a handler may have ended or moved some of these: they are counted once more
 	}
 	r.answered.More = len(r.passed) >= readerTasks
 	return !r.answered.More, nil

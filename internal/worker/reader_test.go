@@ -254,6 +254,23 @@ func TestReaderLeavesToAWorker(t *testing.T) {
 	})
 }
 
+// What a handler has ended, which a worker had put off, is not left.
+func TestReaderCountsAfterItsHandlers(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		kind, mux := task.NewKind[payload]("march"), worker.NewMux()
+		made := w.schedule(kind.New("ann", payload{}, task.In(0)), kind.New("ann", payload{}, task.In(0)))
+		worker.Handle(mux, kind, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
+			_, err := tx.Cancel(ctx, made[1].ID)
+			return err
+		})
+		w.store.Exec("UPDATE duetime_tasks SET run_at = run_at + 60000, version = version + 1 WHERE id = ?", made[1].ID[:])
+		if got := w.fresh(w.reads(mux, engine.Config{}), "ann"); got.Done != 1 || !got.Whole() {
+			t.Errorf("settled %+v, want one done and nothing left", got)
+		}
+	})
+}
+
 // A caller waits for what a worker runs at this moment, and then reads its effect.
 func TestReaderWaitsForAWorker(t *testing.T) {
 	t.Parallel()
