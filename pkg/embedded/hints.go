@@ -20,10 +20,10 @@ const (
 	readAhead    = 2 * readInterval      // a task is read in the pass before the last one that can bring it in time
 	readPage     = 1000                  // rows
 	lateTime     = 25 * time.Millisecond // of reading late tasks between two looks at what comes due
-	lately       = 5 * time.Second
-	maxFetch     = 1000             // hints
-	maxWaiting   = 10_000           // hints of a queue that the worker has not fetched
-	repeatAfter  = 10 * time.Second // a task that is still pending then is brought once more: its hint may have expired
+	lately       = 5 * time.Second       // what is late by less need not wait behind a crowd that is late by more
+	maxFetch     = 1000                  // hints
+	maxWaiting   = 10_000                // hints of a queue that the worker has not fetched
+	repeatAfter  = 10 * time.Second      // a task that is still pending then is brought once more: its hint may have expired
 )
 
 // hints brings due tasks to the worker of this process. It stands in for the index and for Kafka.
@@ -111,9 +111,10 @@ func (h *hints) pass(ctx context.Context) (loop.Result, error) {
 	return loop.Result{More: n > 0 && h.late != (protocol.Cursor{})}, err
 }
 
-// readLate reads pages behind the cursor, which it moves, until the last one or for lateTime. It returns how many tasks it has brought.
+// readLate reads pages behind the cursor, which it moves, until the last one, for lateTime, or while a queue has room: tasks
+// that it reads without room come only after all others. It returns how many tasks it has brought.
 func (h *hints) readLate(ctx context.Context, except []string, from, to time.Time, behind *protocol.Cursor) (brought int, err error) {
-	for began := time.Now(); time.Since(began) < lateTime; {
+	for began := time.Now(); time.Since(began) < lateTime && h.hasRoom(except); {
 		n, next, err := h.read(ctx, except, from, to, *behind)
 		if err != nil {
 			return brought, err
@@ -140,6 +141,18 @@ func (h *hints) except(ctx context.Context) ([]string, error) {
 		}
 	}
 	return slices.Collect(maps.Keys(paused)), nil
+}
+
+// hasRoom reports whether one of the other queues takes the hints of a page.
+func (h *hints) hasRoom(except []string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, w := range h.waiting {
+		if len(w.hints) <= maxWaiting-readPage && !slices.Contains(except, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // setUntil also forgets what may be brought once more.

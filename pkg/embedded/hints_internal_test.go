@@ -104,3 +104,39 @@ func TestHintsComeInSpiteOfACrowd(t *testing.T) {
 		t.Errorf("got %v, want %v", got, late)
 	}
 }
+
+// A pass doesn't read past late tasks for which there is no room.
+func TestLateTasksWaitForRoom(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	p, err := OpenSQLite(ctx, filepath.Join(t.TempDir(), "a.db"), Config{Logger: slog.New(slog.DiscardHandler)})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
+	_, err = p.DB().ExecContext(ctx, `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		SELECT randomblob(16), 'ring', 'ann', 'default', 0, 1000 + i, 1000 + i, '{}', 1, 1 FROM n`, maxWaiting+2*readPage)
+	pipelinetest.Must(t, err)
+	h := p.hints
+	passes := func() {
+		for more := true; more; {
+			res, err := h.pass(ctx)
+			pipelinetest.Must(t, err)
+			more = res.More
+		}
+	}
+	fetched := func() (n int) {
+		for got := h.brings(t); len(got) > 0; got = h.brings(t) {
+			n += len(got)
+		}
+		return n
+	}
+	passes()
+	if want := time.UnixMilli(1000 + maxWaiting); !h.late.At.Equal(want) {
+		t.Errorf("the passes have come to %v, want %v", h.late.At, want)
+	}
+	first := fetched()
+	passes()
+	if next := fetched(); first != maxWaiting || next != 2*readPage {
+		t.Errorf("%d hints came, and %d once there was room; want %d and %d", first, next, maxWaiting, 2*readPage)
+	}
+}
