@@ -98,7 +98,7 @@ func BenchmarkPending500(b *testing.B) {
 func BenchmarkSeekWhileASnapshotIsKept(b *testing.B) {
 	s, _ := openMySQLStore(b, store.Options{})
 	now := value[time.Time](b)(s.Clock(b.Context()))
-	holdSnapshot(b, s)
+	worldtest.HoldSnapshot(b, s)
 	endedTasks(b, s, now, 50)
 	for name, floor := range map[string]func() time.Time{
 		"first entry": func() time.Time { return time.Time{} },

@@ -1,8 +1,6 @@
 package store_test
 
 import (
-	"context"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -10,26 +8,9 @@ import (
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
-
-// holdSnapshot opens a transaction that sees the tables as they are now, and keeps it open until the test ends: the server keeps the
-// index entries of all rows that change meanwhile.
-func holdSnapshot(t testing.TB, s *store.Store) {
-	t.Helper()
-	c, err := s.DB().Connx(t.Context())
-	must(t, err)
-	t.Cleanup(func() { must(t, c.Close()) })
-	ctx := context.WithoutCancel(t.Context())
-	for _, statement := range []string{"SET SESSION wait_timeout = 600", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
-		_, err = c.ExecContext(ctx, statement)
-		must(t, err)
-	}
-	t.Cleanup(func() {
-		_, err := c.ExecContext(ctx, "ROLLBACK")
-		must(t, err)
-	})
-}
 
 // endedTasks makes rows that were due in the hour before now, a page each, and ends them.
 func endedTasks(t testing.TB, s *store.Store, now time.Time, pages int) {
@@ -60,23 +41,9 @@ func TestLooksBeginAtTheFloor(t *testing.T) {
 	m := pipelinetest.OwnMySQL(t)
 	s := migrated(t, opened(t, m.NewSchema(t), store.Options{}))
 	now := value[time.Time](t)(s.Clock(t.Context()))
-	holdSnapshot(t, s)
+	worldtest.HoldSnapshot(t, s)
 	endedTasks(t, s, now, 50)
 	want := due(t, s, now)
-	requests := func(read func()) int { // the least of some tries: the server does other things too
-		t.Helper()
-		count := func() (n int) {
-			must(t, s.DB().QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'").Scan(new(string), &n))
-			return n
-		}
-		least := math.MaxInt
-		for range 10 {
-			before := count()
-			read()
-			least = min(least, count()-before)
-		}
-		return least
-	}
 	floor := value[time.Time](t)(store.ReadFloor(t.Context(), s, 0))
 	if floor.Before(now.Add(-time.Minute)) || floor.After(now) {
 		t.Errorf("the floor is at %v, want it shortly before %v", floor, now)
@@ -90,6 +57,7 @@ func TestLooksBeginAtTheFloor(t *testing.T) {
 			}
 		}
 	}
+	requests := func(read func()) int { return worldtest.PagesRead(t, s, read) }
 	whole, part := requests(first(time.Time{})), requests(first(floor))
 	oldest := requests(func() {
 		if at, _, err := s.Oldest(t.Context()); err != nil || !at["default"].Equal(now.Truncate(time.Millisecond)) {
@@ -142,7 +110,7 @@ func TestFloorFallsWhileASnapshotIsKept(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
 	now := value[time.Time](t)(s.Clock(t.Context())).Truncate(time.Millisecond)
-	holdSnapshot(t, s)
+	worldtest.HoldSnapshot(t, s)
 	endedTasks(t, s, now, 50)
 	calls := 0
 	await := func(what string, as func(floor time.Time) bool) {

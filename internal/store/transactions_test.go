@@ -9,6 +9,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 )
 
 // The age counts from the transaction's begin, whatever zones the server and the session have.
@@ -20,7 +21,7 @@ func TestOldestTransaction(t *testing.T) {
 	if age, err := s.OldestTransaction(t.Context()); err != nil || age > time.Minute {
 		t.Errorf("without a transaction %v, %v; want 0", age, err)
 	}
-	holdSnapshot(t, s)
+	worldtest.HoldSnapshot(t, s)
 	began := time.Now()
 	sessions := []*store.Store{s, opened(t, dsn+callers, store.Options{})}
 	pipelinetest.Await(t, "the transaction to be two seconds old", func() bool {

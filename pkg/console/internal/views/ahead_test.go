@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -104,35 +104,15 @@ func TestAheadBeginsAtTheFloor(t *testing.T) {
 	pipelinetest.Must(t, s.Migrate(t.Context(), migrations.Files, "test", 16))
 	v, g := Views{s}, newGenerator()
 	now := value[time.Time](t)(s.Clock(t.Context()))
-	reader := value[*sqlx.Conn](t)(s.DB().Connx(t.Context()))
-	t.Cleanup(func() { pipelinetest.Must(t, reader.Close()) })
-	for _, statement := range []string{
-		"SET SESSION wait_timeout = 600", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT",
-	} {
-		_, err := reader.ExecContext(t.Context(), statement)
-		pipelinetest.Must(t, err)
-	}
+	worldtest.HoldSnapshot(t, s)
 	const ended = 10_000
 	write(t, v, ended, func(i int) task.Task { return g.pending(now.Add(-time.Hour + time.Duration(i)*time.Minute/ended)) })
 	pipelinetest.Must(t, exec(v, "UPDATE duetime_tasks SET state = 1, finished_at = ?", now.UnixMilli()))
 	value[time.Time](t)(s.Floor(t.Context()))
-	requests := func(read func()) int { // the least of some tries: the server does other things too
-		count := func() (n int) {
-			pipelinetest.Must(t, s.DB().QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'").Scan(new(string), &n))
-			return n
-		}
-		least := math.MaxInt
-		for range 10 {
-			before := count()
-			read()
-			least = min(least, count()-before)
-		}
-		return least
-	}
-	whole := requests(func() {
+	whole := worldtest.PagesRead(t, s, func() {
 		value[[]counted](t)(v.countSpans(t.Context(), byRunAt, []span{{math.MinInt64, now.UnixMilli()}}, countBudget))
 	})
-	ahead := requests(func() {
+	ahead := worldtest.PagesRead(t, s, func() {
 		value[Ahead](t)(v.Ahead(t.Context(), AheadQuery{From: now, Step: time.Minute, Steps: 1, By: "kind", Overdue: now}))
 	})
 	t.Logf("pages read: %d from the first row, %d for what is ahead", whole, ahead)
