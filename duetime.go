@@ -201,7 +201,7 @@ func (c *Client) Refused(err error) bool { return store.Classify(err).Refused() 
 // Close waits briefly for the index writes in flight and closes all connections. Work must have returned.
 func (c *Client) Close(ctx context.Context) error {
 	c.Client.Close(ctx)
-	c.reader.Close(ctx)
+	c.reader.Close()
 	return c.parts.Close(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/loop"
@@ -56,16 +57,14 @@ func NewReader(cfg Config, mux *worker.Mux, store Store) (*Reader, error) {
 
 // Close returns when the mux's hooks have heard of everything, or shortly after leaveTimeout: then what waits is dropped. A nil
 // reader has none.
-func (r *Reader) Close(ctx context.Context) {
+func (r *Reader) Close() {
 	if r == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-	defer cancel()
-	defer context.AfterFunc(ctx, r.leave)()
+	defer r.leave()
+	defer time.AfterFunc(leaveTimeout, r.leave).Stop()
 	r.stop()
 	r.running.Wait()
-	r.leave()
 }
 
 // SettleDue runs the owner's due tasks in the caller's transaction.

@@ -25,7 +25,7 @@ func (w *world) reads(mux *worker.Mux, cfg engine.Config) *schedule.Client {
 	pipelinetest.Must(w.t, err)
 	c, err := schedule.New(schedule.Config{Settler: r}, w.store, w.index, worldtest.Nowhere{})
 	pipelinetest.Must(w.t, err)
-	w.t.Cleanup(func() { c.Close(context.Background()); r.Close(context.Background()) })
+	w.t.Cleanup(func() { c.Close(context.Background()); r.Close() })
 	return c
 }
 
@@ -459,7 +459,7 @@ func TestReaderClosesInSpiteOfAHook(t *testing.T) {
 		go func() {
 			defer close(closed)
 			c.Close(context.Background())
-			r.Close(context.Background())
+			r.Close()
 		}()
 		pipelinetest.Await(t, "the reader to be closed", func() bool {
 			select {

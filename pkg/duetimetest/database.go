@@ -118,7 +118,7 @@ func client(t testing.TB, s *ahead, o options) *schedule.Client {
 		if err != nil {
 			t.Fatalf("duetimetest.Client: %v", err)
 		}
-		t.Cleanup(func() { r.Close(context.Background()) })
+		t.Cleanup(r.Close)
 		cfg.Settler = r
 	}
 	c, err := schedule.New(cfg, s, nowhere{}, nowhere{})

@@ -254,7 +254,7 @@ func (p *Pipeline) Close(ctx context.Context) error {
 	if p.Client != nil {
 		p.Client.Close(ctx)
 	}
-	p.reader.Close(ctx)
+	p.reader.Close()
 	if p.worked != p.store {
 		errs = append(errs, p.worked.Close())
 	}
