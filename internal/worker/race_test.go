@@ -19,19 +19,8 @@ import (
 func TestSwallowedDeadlockDoesNotCommitHalfABatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for i := range 50 {
-		w.store.Exec("INSERT INTO counters VALUES (?, 0)", fmt.Sprintf("other%d", i))
-	}
-	w.store.Exec("INSERT INTO counters VALUES ('a', 0), ('b', 0)")
-	other, err := w.store.DB().BeginTxx(t.Context(), nil)
-	pipelinetest.Must(t, err)
-	_, err = other.ExecContext(t.Context(), "SET SESSION innodb_lock_wait_timeout = 60") // it waits until ours is the victim
-	pipelinetest.Must(t, err)
-	_, err = other.ExecContext(t.Context(), "UPDATE counters SET n = n + 1 WHERE name LIKE 'other%' OR name = 'b'") // heavier
-	pipelinetest.Must(t, err)
-
+	begin, ended := w.deadlock()
 	var once sync.Once
-	ended := make(chan error, 1)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		if err := effect(ctx, tx, tk); err != nil {
@@ -41,14 +30,8 @@ func TestSwallowedDeadlockDoesNotCommitHalfABatch(t *testing.T) {
 			return nil
 		}
 		once.Do(func() {
-			_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name = 'a'")
-			want(t, "lock a", err, nil)
-			go func() {
-				_, err := other.ExecContext(context.Background(), "UPDATE counters SET n = n + 1 WHERE name = 'a'")
-				ended <- errors.Join(err, other.Commit())
-			}()
-			pipelinetest.Await(t, "the other waits", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
-			_, err = tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name = 'b'")
+			begin(ctx, tx)
+			_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name = 'b'")
 			want(t, "deadlock", err != nil, true)
 		})
 		return nil // swallowed

@@ -134,47 +134,23 @@ func TestReaderInALostJoin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			for i := range 50 {
-				w.store.Exec("INSERT INTO counters VALUES (?, 0)", fmt.Sprintf("other%d", i))
-			}
-			w.store.Exec("INSERT INTO counters VALUES ('a', 0), ('b', 0), ('pet', 0)")
-			other, err := w.store.DB().BeginTxx(t.Context(), nil)
-			pipelinetest.Must(t, err)
-			_, err = other.ExecContext(t.Context(), "SET SESSION innodb_lock_wait_timeout = 60") // it waits until ours is the victim
-			pipelinetest.Must(t, err)
-			_, err = other.ExecContext(t.Context(), "UPDATE counters SET n = n + 1 WHERE name LIKE 'other%' OR name = 'b'") // heavier
-			pipelinetest.Must(t, err)
-			ended := make(chan error, 1)
+			w.store.Exec("INSERT INTO counters VALUES ('pet', 0)")
+			begin, ended := w.deadlock()
 			kind, mux := task.NewKind[payload]("march"), worker.NewMux()
 			worker.Handle(mux, kind, func(ctx context.Context, tx *worker.Tx, m worker.Task[payload]) error {
-				_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name = 'a'")
-				want(t, "lock a", err, nil)
-				go func() {
-					_, err := other.ExecContext(context.Background(), "UPDATE counters SET n = n + 1 WHERE name = 'a'")
-					ended <- errors.Join(err, other.Rollback())
-				}()
-				pipelinetest.Await(t, "the other waits", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+				begin(ctx, tx)
 				if err := meet(ctx, tx, "SELECT n FROM counters WHERE name = 'b' FOR UPDATE"); !schedule.IsRetryable(err) {
 					t.Errorf("the deadlock came out as %v", err)
 				}
-				_, err = tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name = 'pet'")
+				_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name = 'pet'")
 				want(t, "a statement is refused", errors.Is(err, schedule.ErrRolledBack), true)
 				_, err = tx.Schedule(ctx, kind.New(m.Owner, payload{}, task.In(time.Hour)))
 				want(t, "a task is refused", errors.Is(err, schedule.ErrRolledBack), true)
 				return nil
 			})
 			c, row := w.reads(mux, engine.Config{}), w.due(kind, 1)[0]
-			cfg, err := mysql.ParseDSN(w.store.DSN)
-			pipelinetest.Must(t, err)
-			cfg.Params = map[string]string{pipelinetest.IsolationVariable(t): "'READ-COMMITTED'"}
-			db, err := sql.Open("mysql", cfg.FormatDSN())
-			pipelinetest.Must(t, err)
-			defer func() { _ = db.Close() }()
-			tx, err := db.BeginTx(t.Context(), nil)
-			pipelinetest.Must(t, err)
-			defer func() { _ = tx.Rollback() }()
-			j := c.Join(tx)
-			_, err = j.SettleDue(t.Context(), row.Owner)
+			j := w.join(c)
+			_, err := j.SettleDue(t.Context(), row.Owner)
 			pipelinetest.Must(t, <-ended)
 			if !errors.Is(err, schedule.ErrRolledBack) || !schedule.IsRetryable(err) {
 				t.Errorf("settled: %v, want a retryable %v", err, schedule.ErrRolledBack)
@@ -186,4 +162,18 @@ func TestReaderInALostJoin(t *testing.T) {
 			want(t, "tasks that stand", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 1)
 		})
 	}
+}
+
+// join takes part in a transaction that a service has begun on a handle of its own.
+func (w *world) join(c *schedule.Client) *schedule.Joined {
+	w.t.Helper()
+	cfg, err := mysql.ParseDSN(w.store.DSN)
+	pipelinetest.Must(w.t, err)
+	cfg.Params = map[string]string{pipelinetest.IsolationVariable(w.t): "'READ-COMMITTED'"}
+	db, err := sql.Open("mysql", cfg.FormatDSN())
+	pipelinetest.Must(w.t, err)
+	w.t.Cleanup(func() { _ = db.Close() })
+	tx, err := db.BeginTx(w.t.Context(), nil)
+	pipelinetest.Must(w.t, err)
+	return c.Join(tx)
 }

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -118,6 +119,36 @@ func (w *world) effects(id task.ID) int {
 func effect(ctx context.Context, tx *worker.Tx, t worker.Task[payload]) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO effects (task_id, word) VALUES (?, ?)", t.ID.String(), t.Payload.Word)
 	return err
+}
+
+// deadlock prepares the counters for a handler that calls begin, which locks a: what the handler then sends about b is a
+// deadlock, of which its transaction is the victim. ended answers once the other one is rolled back.
+func (w *world) deadlock() (begin func(ctx context.Context, tx *worker.Tx), ended chan error) {
+	w.t.Helper()
+	for i := range 50 {
+		w.store.Exec("INSERT INTO counters VALUES (?, 0)", fmt.Sprintf("other%d", i))
+	}
+	w.store.Exec("INSERT INTO counters VALUES ('a', 0), ('b', 0)")
+	other, err := w.store.DB().BeginTxx(w.t.Context(), nil)
+	pipelinetest.Must(w.t, err)
+	for _, text := range []string{
+		"SET SESSION innodb_lock_wait_timeout = 60",                            // it waits until ours is the victim
+		"UPDATE counters SET n = n + 1 WHERE name LIKE 'other%' OR name = 'b'", // heavier
+	} {
+		_, err = other.ExecContext(w.t.Context(), text)
+		pipelinetest.Must(w.t, err)
+	}
+	ended = make(chan error, 1)
+	lockA := "UPDATE counters SET n = n + 1 WHERE name = 'a'"
+	return func(ctx context.Context, tx *worker.Tx) {
+		_, err := tx.ExecContext(ctx, lockA)
+		want(w.t, "lock a", err, nil)
+		go func() {
+			_, err := other.ExecContext(context.Background(), lockA)
+			ended <- errors.Join(err, other.Rollback())
+		}()
+		pipelinetest.Await(w.t, "the other waits", func() bool { return pipelinetest.LockWaits(w.t, w.store.DB()) > 0 })
+	}, ended
 }
 
 func (w *world) worker(mux *worker.Mux, cfg engine.Config) *engine.Worker {
