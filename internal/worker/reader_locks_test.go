@@ -177,3 +177,27 @@ func (w *world) join(c *schedule.Client) *schedule.Joined {
 	pipelinetest.Must(w.t, err)
 	return c.Join(tx)
 }
+
+// A statement that a handler sends with a context that has ended does not run, and ends nothing.
+func TestReaderInAJoinWithAnEndedContext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kind, mux := task.NewKind[payload]("march"), worker.NewMux()
+	worker.Handle(mux, kind, func(ctx context.Context, tx *worker.Tx, m worker.Task[payload]) error {
+		over, end := context.WithCancel(ctx)
+		end()
+		for range 2 {
+			if err := effect(over, tx, m); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, want %v", err, context.Canceled)
+			}
+		}
+		return effect(ctx, tx, m)
+	})
+	c, row := w.reads(mux, engine.Config{}), w.due(kind, 1)[0]
+	j := w.join(c)
+	if got, err := j.SettleDue(t.Context(), row.Owner); err != nil || got.Done != 1 {
+		t.Errorf("settled %+v, %v; want one", got, err)
+	}
+	pipelinetest.Must(t, j.Commit(t.Context()))
+	want(t, "effects", w.effects(row.ID), 1)
+}

@@ -48,6 +48,9 @@ func (t *Tx) checkDoubt(ctx context.Context) error {
 	if t.guard == nil {
 		return nil // the connection is the store's, and remembers
 	}
+	if err := ctx.Err(); err != nil {
+		return err // the statement does not run, and a question that does not either would count as a failed change
+	}
 	if t.doubtful || t.ledger.Err() != nil {
 		if _, err := t.usable(ctx); err != nil {
 			return err
