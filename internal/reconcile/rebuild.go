@@ -19,7 +19,8 @@ import (
 // rebuild fills shards whose memory was lost. It reads the markers itself, so a lost request costs a second.
 //
 //  1. Set each missing shard's marker to building, with a token of our own.
-//  2. Scan all pending rows up to the horizon, near-due first, and put those of the missing shards.
+//  2. Scan all pending rows up to the horizon, near-due first, and put those of the missing shards. A new process may not know
+//     of all rows at once: what the floor falls to meanwhile is scanned afterwards.
 //  3. Compare rows that changed during the scan: the scan may have missed them, and their own put or drop may have come
 //     before ours.
 //  4. Set the marker if the token still stands. A second loss of memory removed the token: then the next pass starts over.
@@ -126,18 +127,29 @@ const (
 	fillers  = 3    // pages filled side by side, so that Redis need not wait for the next page
 )
 
-// scan reads and fills side by side: MySQL reads the next page while Redis takes others.
-func (b *rebuild) scan(ctx context.Context, s *sweep, tokens map[int]string) (int, error) {
-	floor, err := s.store.Floor(ctx)
-	if err != nil {
-		return 0, err
+// scan fills from the floor on, and then from where the floor has fallen to meanwhile.
+func (b *rebuild) scan(ctx context.Context, s *sweep, tokens map[int]string) (total int, err error) {
+	for until := farFuture; ; {
+		floor, err := s.store.Floor(ctx)
+		if err != nil || !floor.Before(until) {
+			return total, err
+		}
+		n, err := b.fillBetween(ctx, s, tokens, floor, until)
+		if total += n; err != nil {
+			return total, err
+		}
+		until = floor
 	}
+}
+
+// fillBetween reads and fills side by side: MySQL reads the next page while Redis takes others.
+func (b *rebuild) fillBetween(ctx context.Context, s *sweep, tokens map[int]string, from, to time.Time) (int, error) {
 	var total atomic.Int64
 	pages := make(chan []task.Task, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(pages)
-		_, err := new(walk).pages(ctx, s, s.lost(tokens, floor), nil, func(rows []task.Task) error {
+		_, err := new(walk).pages(ctx, s, s.lost(tokens, from, to), nil, func(rows []task.Task) error {
 			select {
 			case pages <- rows:
 			case <-ctx.Done():
@@ -157,19 +169,23 @@ func (b *rebuild) scan(ctx context.Context, s *sweep, tokens map[int]string) (in
 			return nil
 		})
 	}
-	err = group.Wait()
+	err := group.Wait()
 	return int(total.Load()), err
 }
 
-// lost reads pages of the pending rows of the missing shards from the floor up to the horizon. Rows that come within the horizon
-// during the scan are the lookahead's.
-func (s *sweep) lost(tokens map[int]string, floor time.Time) readPage {
+// lost reads pages of the pending rows of the missing shards that are due in [from, to), up to the horizon. Rows that come within
+// the horizon during the scan are the lookahead's.
+func (s *sweep) lost(tokens map[int]string, from, to time.Time) readPage {
 	return func(ctx context.Context, after protocol.Cursor) ([]task.Task, protocol.Cursor, error) {
 		layout, err := s.layoutFor(ctx, "rebuilt") // a horizon may be set during the scan
 		if err != nil {
 			return nil, protocol.Cursor{}, err
 		}
-		rows, next, err := s.pending(floor, horizonEnd(layout, s.now), scanPage)(ctx, after)
+		end := horizonEnd(layout, s.now)
+		if to.Before(end) {
+			end = to
+		}
+		rows, next, err := s.pending(from, end, scanPage)(ctx, after)
 		return slices.DeleteFunc(rows, func(row task.Task) bool { return tokens[row.Shard] == "" }), next, err
 	}
 }

@@ -102,6 +102,29 @@ func TestPassesBeginAtTheFloor(t *testing.T) {
 	}
 }
 
+// fallingStore is a store whose floor falls from one read to the next.
+type fallingStore struct {
+	Store
+	floors []time.Time
+}
+
+func (s *fallingStore) Floor(context.Context) (floor time.Time, err error) {
+	if floor = s.floors[0]; len(s.floors) > 1 {
+		s.floors = s.floors[1:]
+	}
+	return floor, nil
+}
+
+// A rebuild also puts what comes to light below the floor meanwhile.
+func TestRebuildFollowsTheFloor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{})
+	w.insert(t, pending("ann", -3*time.Hour), pending("bob", -2*time.Hour), pending("cid", -time.Minute))
+	w.store = &fallingStore{w.store, []time.Time{base.Add(-time.Hour), base.Add(-2 * time.Hour), base.Add(-3 * time.Hour)}}
+	w.run(t, new(rebuild).pass)
+	w.wantTruth(t)
+}
+
 func TestNewestComeBeforeMillionsThatAreOlder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
