@@ -270,10 +270,29 @@ func (s *Store) oldGroups(ctx context.Context, before time.Time, limit int) (nam
 	return names, nil
 }
 
-// deleteGroups deletes groups with their parts. The names were read before: another purge may have deleted a group since, and
-// somebody may have made one of its name, which stays.
+// deleteGroups deletes groups with their parts, which it locks first, as all others do: a DELETE of both reads a group's row
+// before. The names were read before: another purge may have deleted a group since, and somebody may have made one of its name,
+// which stays.
 func (s *Store) deleteGroups(ctx context.Context, names []any, before time.Time) error {
+	err := s.deleteGroupsIn(ctx, names, before)
+	if err != nil {
+		return fmt.Errorf("delete %d groups: %w", len(names), err)
+	}
+	return nil
+}
+
+func (s *Store) deleteGroupsIn(ctx context.Context, names []any, before time.Time) error {
+	tx, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
 	of := " IN (" + marks(len(names)) + ")"
+	err = forEach(ctx, tx, "SELECT part FROM duetime_group_parts"+s.dialect.Force("PRIMARY")+" WHERE name"+of+" ORDER BY name, part"+
+		s.dialect.ForUpdate(), names, []any{new(int)}, func() {})
+	if err != nil {
+		return err
+	}
 	texts := []string{"DELETE g, p FROM duetime_groups AS g" + s.dialect.Force("PRIMARY") + " LEFT JOIN duetime_group_parts AS p" +
 		s.dialect.Force("PRIMARY") + " ON p.name = g.name WHERE g.name" + of + " AND g.ended_at < ?"}
 	if s.dialect == SQLite { // its DELETE has one table; a group that has ended is read without its parts
@@ -283,9 +302,9 @@ func (s *Store) deleteGroups(ctx context.Context, names []any, before time.Time)
 		}
 	}
 	for _, text := range texts {
-		if _, err := s.db.ExecContext(ctx, text, append(slices.Clone(names), before.UnixMilli())...); err != nil {
-			return fmt.Errorf("delete %d groups: %w", len(names), err)
+		if _, err := tx.ExecContext(ctx, text, append(slices.Clone(names), before.UnixMilli())...); err != nil {
+			return err
 		}
 	}
-	return nil
+	return tx.Commit()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/duetime/duetime/internal/group"
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -195,4 +196,31 @@ func TestPartsAreTakenSideBySide(t *testing.T) {
 	must(t, one.Commit())
 	must(t, other.Commit())
 	must(t, <-locked)
+}
+
+// A purge locks a group's parts before its row, as all others do.
+func TestPurgeOfGroupsLocksInOrder(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	g := newGroup(t, s, "g")
+	g.Sealed, g.OpenParts, g.EndedAt = true, 0, t0
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.SaveGroup(ctx, tx, g)) })
+	tx := begin(t, s)
+	value[[]group.Part](t)(s.LockParts(t.Context(), tx, "g"))
+	purged := make(chan error, 1)
+	go func() {
+		n, err := s.PurgeGroups(context.WithoutCancel(t.Context()), t0.Add(time.Minute), 10)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%d groups were purged, want 1", n)
+		}
+		purged <- err
+	}()
+	pipelinetest.Await(t, "the purge to wait", func() bool { return pipelinetest.LockWaits(t, s.DB()) > 0 })
+	_, _, err := s.LockGroup(t.Context(), tx, "g")
+	must(t, err)
+	must(t, tx.Commit())
+	must(t, <-purged)
+	if groups := value[[]task.Group](t)(s.Groups(t.Context(), "", false, 10)); len(groups) != 0 {
+		t.Errorf("groups that are left: %+v", groups)
+	}
 }
