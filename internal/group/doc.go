@@ -41,7 +41,8 @@
 // The daemon compares the counts of open groups with the rows of their members, which may be millions: whoever ended a member while
 // the counts are locked would wait for seconds, and an outside handler would act twice. So it counts without a lock:
 //
-//  1. One statement reads the counts and counts the rows, so both are of one moment: [Count]. If they agree, that is all.
+//  1. One statement reads the counts and counts the rows of a page of members, so both are of one moment: [Count]. If counts
+//     and rows agree after the last page, that is all. If the counts were written between two pages, it begins anew later.
 //  2. A transaction locks the counts, and adds the difference ([Mend]). Since then our transactions may have changed rows and counts,
 //     but both alike: the difference is still the same. Others may have changed rows: the next count finds that.
 //  3. If the group was checked since the statement, another daemon may have added the same difference: then nothing is added.

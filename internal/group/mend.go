@@ -13,7 +13,17 @@ import (
 // Count is what a group's counts and its members' rows say at one moment.
 type Count struct {
 	Counted, Rows Part
+	Written       int64     // another number says that the counts were written since
 	CheckedAt     time.Time // as the group's row says
+}
+
+// Add adds the rows of further members. It returns false if the counts were written since: then the rows are of different moments.
+func (c *Count) Add(further Count) bool {
+	if further.Counted != c.Counted || further.Written != c.Written || !further.CheckedAt.Equal(c.CheckedAt) {
+		return false
+	}
+	c.Rows.add(further.Rows)
+	return true
 }
 
 // Uncounted is how many members have ended, or were retried, without being counted: programs that don't count may have ended members,

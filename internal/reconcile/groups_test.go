@@ -126,10 +126,10 @@ type meanwhile struct {
 	do func(group string)
 }
 
-func (m meanwhile) CountMembers(ctx context.Context, name string) (group.Count, error) {
-	count, err := m.Store.CountMembers(ctx, name)
+func (m meanwhile) CountMembers(ctx context.Context, name string, after task.ID, limit int) (group.Count, task.ID, error) {
+	count, next, err := m.Store.CountMembers(ctx, name, after, limit)
 	m.do(name)
-	return count, err
+	return count, next, err
 }
 
 // Whoever ends a member waits for no count, and what a count has found is added to what was counted meanwhile, once.
@@ -164,6 +164,50 @@ func TestMembersEndWhileTheyAreCounted(t *testing.T) {
 	if n := worldtest.Sum(t, reg, "duetime_group_members_mended_total"); n != 2 {
 		t.Errorf("%v members counted by the metric, want 2", n)
 	}
+}
+
+// A group that is too large for one pass is counted by several. A member that ends meanwhile has the count begin anew.
+func TestLargeGroupIsCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{})
+	c := w.client(t)
+	follower := task.Follower{Spec: task.NewKind[report]("sum").New("office", report{}, task.In(time.Hour)), Open: true}
+	members := func(n int) []task.Spec {
+		specs := make([]task.Spec, n)
+		for i := range specs {
+			specs[i] = task.NewKind[int]("member").New(fmt.Sprint("owner-", i), i, task.In(time.Hour))
+		}
+		return specs
+	}
+	var made []task.Task
+	pipelinetest.Must(t, c.InTx(t.Context(), func(tx *schedule.Tx) (err error) {
+		made, err = tx.Group(t.Context(), "g", members(page), follower)
+		return err
+	}))
+	pipelinetest.Must(t, c.InTx(t.Context(), func(tx *schedule.Tx) error {
+		more, err := tx.AddToGroup(t.Context(), "g", members(page/2))
+		made = append(made, more...)
+		return err
+	}))
+	last := len(made) - 1
+	for _, i := range []int{0, last} {
+		w.alter(t, w.rows.DB(), "UPDATE duetime_tasks SET state = ?, finished_at = updated_at WHERE id = ?", task.Done, made[i].ID[:])
+	}
+	pass := (&groups{r: w.Reconciler, limit: 1}).pass
+	want := func(open int) {
+		t.Helper()
+		w.ahead(t, groupQuiet+time.Minute)
+		w.run(t, pass)
+		if got, err := c.GetGroup(t.Context(), "g"); err != nil || got.Open != open {
+			t.Errorf("group is %+v, %v; want %d members open", got, err, open)
+		}
+	}
+	want(last + 1) // a page
+	_, err := c.Cancel(t.Context(), made[1].ID)
+	pipelinetest.Must(t, err)
+	want(last) // the counts were written since
+	want(last) // a page once more
+	want(last - 2)
 }
 
 // A group is forgotten once it has ended and no member's row is left; then its name is free.

@@ -66,9 +66,9 @@ type Store interface {
 	PurgeGroups(ctx context.Context, before time.Time, limit int) (int, error)
 	// Unchecked reads, by name, open groups after this one that have not changed since a moment, and were not checked since another one.
 	Unchecked(ctx context.Context, changed, checked time.Time, after string, limit int) ([]string, error)
-	// CountMembers compares a group's counts with its members' rows, at one moment and without a lock. The server gives up soon after
-	// the deadline of ctx. MarkChecked notes that they were compared.
-	CountMembers(ctx context.Context, name string) (group.Count, error)
+	// CountMembers reads a group's counts and a page of its members' rows, behind one, at one moment and without a lock. It
+	// returns where the next page begins; zero after the last one. MarkChecked notes that they were compared.
+	CountMembers(ctx context.Context, name string, after task.ID, limit int) (group.Count, task.ID, error)
 	MarkChecked(ctx context.Context, name string) error
 	// LeftOfBlocked reads, by name, the owners after this one that were blocked at the moment or later, and have tasks or recurrences.
 	LeftOfBlocked(ctx context.Context, since time.Time, after string, limit int) ([]string, error)

@@ -216,19 +216,26 @@ func (s *Store) groups(ctx context.Context, where string, args ...any) (all []ta
 	return all, err
 }
 
-// CountMembers reads a group's counts and counts its members' rows by their states, in one statement, so that both are of one moment,
-// and without a lock. The server gives up soon after the deadline of ctx.
-func (s *Store) CountMembers(ctx context.Context, name string) (c group.Count, err error) {
-	text := SelectUntil(ctx) + s.dialect.state() + ", r.*, c.* FROM (SELECT COALESCE(SUM(t.state = ?), 0) AS open," +
+// CountMembers reads a group's counts and counts the rows of a page of its members by their states, those behind this one, in
+// one statement, so that both are of one moment, and without a lock. It returns where the next page begins; zero after the last.
+func (s *Store) CountMembers(ctx context.Context, name string, after task.ID, limit int) (c group.Count, next task.ID, err error) {
+	text := "SELECT " + s.dialect.state() + ", r.*, c.* FROM (SELECT COUNT(*) AS n, MAX(l.task_id) AS up_to, COALESCE(SUM(t.state = ?), 0) AS open," +
 		" COALESCE(SUM(t.state = ?), 0) AS done, COALESCE(SUM(t.state = ?), 0) AS dead, COALESCE(SUM(t.state = ?), 0) AS cancelled" +
-		" FROM duetime_labels AS l" + s.dialect.LeftFirst() + "duetime_tasks AS t" +
-		" WHERE l.name = ? AND l.value = ? AND t.id = l.task_id AND t.group_name = ?) AS r," +
+		" FROM (SELECT task_id FROM duetime_labels" + s.dialect.Force("PRIMARY") +
+		" WHERE name = ? AND value = ? AND task_id > ? ORDER BY task_id LIMIT ?) AS l" +
+		" LEFT JOIN duetime_tasks AS t" + s.dialect.Force("PRIMARY") + " ON t.id = l.task_id AND t.group_name = ?) AS r," +
 		" (SELECT COALESCE(SUM(p.open), 0) AS open, COALESCE(SUM(p.done), 0) AS done, COALESCE(SUM(p.dead), 0) AS dead," +
-		" COALESCE(SUM(p.cancelled), 0) AS cancelled, MAX(g.checked_at) AS checked_at" +
+		" COALESCE(SUM(p.cancelled), 0) AS cancelled, COALESCE(SUM(p.updated_at), 0) AS written, MAX(g.checked_at) AS checked_at" +
 		" FROM duetime_groups AS g" + s.dialect.LeftFirst() + "duetime_group_parts AS p WHERE g.name = ? AND p.name = g.name) AS c"
-	args := []any{task.Pending, task.Done, task.Dead, task.Cancelled, protocol.GroupLabel, name, name, name}
-	into := slices.Concat([]any{writable{}}, partInto(&c.Rows)[1:], partInto(&c.Counted)[1:], []any{endMs{&c.CheckedAt}})
-	return c, wrapGroup(s.db.QueryRowxContext(ctx, text, args...).Scan(into...), "count members of", name)
+	args := []any{task.Pending, task.Done, task.Dead, task.Cancelled, protocol.GroupLabel, name, after[:], limit, name, name}
+	var n int
+	var last []byte
+	into := slices.Concat([]any{writable{}, whole[int]{&n}, &last}, partInto(&c.Rows)[1:], partInto(&c.Counted)[1:],
+		[]any{whole[int64]{&c.Written}, endMs{&c.CheckedAt}})
+	if err = s.db.QueryRowxContext(ctx, text, args...).Scan(into...); err == nil && n == limit {
+		next, err = protocol.IDFromBytes(last)
+	}
+	return c, next, wrapGroup(err, "count members of", name)
 }
 
 // MarkChecked notes that a group's counts were compared with its members' rows now.

@@ -145,16 +145,22 @@ func groupMembers(t *testing.T, s *store.Store) {
 		must(t, err)
 		must(t, s.SaveParts(ctx, tx, "g", []group.Part{{Number: 2, Open: 2, Cancelled: -1}, {Number: 3, Open: 1, Done: 4}}, t0))
 	})
-	want := group.Count{Rows: group.Part{Open: 1, Dead: 1}, Counted: group.Part{Open: 3, Done: 4, Cancelled: -1}}
-	if got, err := s.CountMembers(t.Context(), "g"); got != want || err != nil {
-		t.Errorf("members are %+v, %v, want %+v", got, err, want)
+	counted := group.Count{Counted: group.Part{Open: 3, Done: 4, Cancelled: -1}, Written: group.Parts * t0.UnixMilli()}
+	countWant := func(name string, after task.ID, limit int, next task.ID, counted group.Count, rows group.Part) {
+		t.Helper()
+		counted.Rows = rows
+		if got, at, err := s.CountMembers(t.Context(), name, after, limit); got != counted || at != next || err != nil {
+			t.Errorf("members of %s behind %s are %+v, then %s, %v; want %+v, then %s", name, after, got, at, err, counted, next)
+		}
 	}
+	countWant("g", task.ID{}, 5, task.ID{}, counted, group.Part{Open: 1, Dead: 1})
+	countWant("g", task.ID{}, 2, rows[1].ID, counted, group.Part{Dead: 1})
+	countWant("g", rows[1].ID, 2, rows[3].ID, counted, group.Part{Open: 1})
+	countWant("g", rows[3].ID, 2, task.ID{}, counted, group.Part{})
+	countWant("none", task.ID{}, 2, task.ID{}, group.Count{}, group.Part{})
 	must(t, s.MarkChecked(t.Context(), "g"))
-	if got, err := s.CountMembers(t.Context(), "g"); got.CheckedAt.IsZero() || err != nil {
+	if got, _, err := s.CountMembers(t.Context(), "g", task.ID{}, 5); got.CheckedAt.IsZero() || err != nil {
 		t.Errorf("members are %+v, %v, want the group checked", got, err)
-	}
-	if got, err := s.CountMembers(t.Context(), "none"); got != (group.Count{}) || err != nil {
-		t.Errorf("members of no group are %+v, %v", got, err)
 	}
 	var groups []string
 	for _, row := range value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows))) {
