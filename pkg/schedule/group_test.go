@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -380,6 +381,25 @@ func TestGroupIsRepeatedWithAnotherKey(t *testing.T) {
 	w.group(t, "g", nil, task.Follower{Spec: first, Open: true})
 	newest = "k2"
 	w.group(t, "g", nil, task.Follower{Spec: then().With(task.WithID(first.ID())), Open: true})
+	w.wantGroup(t, task.Group{Name: "g"})
+}
+
+// spaced is a codec whose JSON is not as ours is written.
+type spaced struct{}
+
+func (spaced) Encode(_, _ string, payload []byte) ([]byte, error) {
+	return append([]byte("{ "), bytes.ReplaceAll(payload[1:], []byte(`\u003c`), []byte("<"))...), nil
+}
+func (spaced) Decode(_, _ string, payload []byte) ([]byte, error) { return payload, nil }
+
+// A call is repeated also if a codec writes JSON in another way.
+func TestGroupIsRepeatedWithAnotherForm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	then := task.NewKind[report]("report.spaced", func(k *task.KindInfo) { k.Codec = spaced{} }).New("office", report{Month: "<May"}, task.In(0))
+	for range 2 {
+		w.group(t, "g", nil, task.Follower{Spec: then, Open: true})
+	}
 	w.wantGroup(t, task.Group{Name: "g"})
 }
 

@@ -94,6 +94,9 @@ func (t *Tx) makeGroup(ctx context.Context, name string, members []task.Spec, th
 		return group.FollowerError{Err: err}
 	}
 	text, err := json.Marshal(f)
+	if err == nil {
+		f, err = group.Row{Follower: text}.Then() // as it is stored: a codec may write blanks, <, > and &
+	}
 	if err != nil {
 		return group.FollowerError{Err: err}
 	}
