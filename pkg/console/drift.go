@@ -34,9 +34,10 @@ type Drift struct {
 }
 
 const (
-	driftPage     = 1000                                    // rows, or entries, in one call
-	recheckDelay  = 2 * time.Second                         // before a difference is read again
-	maxHintFlight = protocol.MaxLead + 500*time.Millisecond // how long before its run time a row's hint may be under way
+	driftPage      = 1000                                    // rows, or entries, in one call
+	maxDifferences = 100_000                                 // that are kept, about 50 MB: an empty Redis differs in all rows
+	recheckDelay   = 2 * time.Second                         // before a difference is read again
+	maxHintFlight  = protocol.MaxLead + 500*time.Millisecond // how long before its run time a row's hint may be under way
 )
 
 var farFuture = time.UnixMilli(math.MaxInt64) // after every run time, even of a row that another program wrote
@@ -56,30 +57,27 @@ func (c *Console) Drift(ctx context.Context) (Drift, error) {
 }
 
 func checkDrift(ctx context.Context, rows driftRows, index driftIndex, layout protocol.Layout) (Drift, error) {
-	c := driftCheck{store: rows, index: index, layout: layout}
-	missing, err := c.missing(ctx)
-	if err != nil {
+	c := &driftCheck{store: rows, index: index, layout: layout}
+	if err := c.compareRows(ctx); err != nil {
 		return Drift{}, err
 	}
-	extra, err := c.extra(ctx, layout.Polled())
-	if err != nil {
+	if err := c.compareEntries(ctx, layout.Polled()); err != nil {
 		return Drift{}, err
 	}
-	if len(missing)+len(extra) == 0 {
-		return Drift{}, nil
+	if err := c.recheck(ctx); err != nil {
+		return Drift{}, err
 	}
-	select {
-	case <-ctx.Done():
-		return Drift{}, ctx.Err()
-	case <-time.After(recheckDelay):
-	}
-	return c.recheck(ctx, missing, extra)
+	return c.drift, nil
 }
 
 type driftCheck struct {
 	store  driftRows
 	index  driftIndex
 	layout protocol.Layout
+
+	missing []task.Task // differences that are to be read again
+	extra   []extraEntry
+	drift   Drift
 }
 
 // extraEntry is an entry that differs from its row.
@@ -93,39 +91,49 @@ func (e extraEntry) task() task.Task {
 	return task.Task{ID: e.ID, Kind: e.Kind, Queue: e.Queue, Owner: e.Owner, Subject: e.Subject, OrderKey: e.OrderKey, Shard: e.shard}
 }
 
-// missing reads the pending rows up to the horizon.
-func (c driftCheck) missing(ctx context.Context) ([]task.Task, error) {
+// compareRows reads the pending rows up to the horizon.
+func (c *driftCheck) compareRows(ctx context.Context) error {
 	end := farFuture
 	if c.layout.Partial {
 		now, err := c.store.Now(ctx, nil)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		end = now.Add(c.layout.Horizon)
 	}
-	var out []task.Task
 	var after protocol.Cursor
 	for {
 		rows, err := c.store.Pending(ctx, time.Time{}, end, after, driftPage)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		differing, err := c.differing(ctx, rows)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out = append(out, differing...)
+		if err := c.keep(ctx, differing, nil); err != nil {
+			return err
+		}
 		if len(rows) < driftPage {
-			return out, nil
+			return nil
 		}
 		last := rows[len(rows)-1]
 		after = protocol.Cursor{At: last.RunAt, ID: last.ID}
 	}
 }
 
+// keep keeps differences until they are read again: at once if there are many.
+func (c *driftCheck) keep(ctx context.Context, missing []task.Task, extra []extraEntry) error {
+	c.missing, c.extra = append(c.missing, missing...), append(c.extra, extra...)
+	if len(c.missing)+len(c.extra) < maxDifferences {
+		return nil
+	}
+	return c.recheck(ctx)
+}
+
 // differing returns the rows whose entries differ. A row at its run time needs no due entry: its hint is under way. If
 // the hint was lost, the row counts as overdue.
-func (c driftCheck) differing(ctx context.Context, rows []task.Task) ([]task.Task, error) {
+func (c *driftCheck) differing(ctx context.Context, rows []task.Task) ([]task.Task, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -148,31 +156,27 @@ func (c driftCheck) differing(ctx context.Context, rows []task.Task) ([]task.Tas
 	return out, nil
 }
 
-// extra reads both sets of every shard.
-func (c driftCheck) extra(ctx context.Context, shards int) ([]extraEntry, error) {
-	var out []extraEntry
+// compareEntries reads both sets of every shard.
+func (c *driftCheck) compareEntries(ctx context.Context, shards int) error {
 	for shard := range shards {
 		for _, owned := range []bool{false, true} {
-			found, err := c.extraOf(ctx, shard, owned)
-			if err != nil {
-				return nil, fmt.Errorf("scan shard %d: %w", shard, err)
+			if err := c.compareSet(ctx, shard, owned); err != nil {
+				return fmt.Errorf("scan shard %d: %w", shard, err)
 			}
-			out = append(out, found...)
 		}
 	}
-	return out, nil
+	return nil
 }
 
-func (c driftCheck) extraOf(ctx context.Context, shard int, owned bool) ([]extraEntry, error) {
+func (c *driftCheck) compareSet(ctx context.Context, shard int, owned bool) error {
 	scan := c.index.ScanDue
 	if owned {
 		scan = c.index.ScanOwners
 	}
-	var out []extraEntry
 	for cursor := (protocol.ScanCursor{}); ; {
 		entries, next, err := scan(ctx, shard, cursor, driftPage)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		found := make([]extraEntry, len(entries))
 		for i, e := range entries {
@@ -180,17 +184,19 @@ func (c driftCheck) extraOf(ctx context.Context, shard int, owned bool) ([]extra
 		}
 		found, err = c.contradicted(ctx, found)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out = append(out, found...)
+		if err := c.keep(ctx, nil, found); err != nil {
+			return err
+		}
 		if cursor = next; next.Done() {
-			return out, nil
+			return nil
 		}
 	}
 }
 
 // contradicted returns the entries that differ from their rows.
-func (c driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]extraEntry, error) {
+func (c *driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]extraEntry, error) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
@@ -214,12 +220,12 @@ func (c driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]e
 
 // asksFor reports whether the row asks for the entry. While rows are moved to other shards, an entry in the shard before is no
 // difference: no list is read there.
-func (c driftCheck) asksFor(row task.Task, e extraEntry, now time.Time) bool {
+func (c *driftCheck) asksFor(row task.Task, e extraEntry, now time.Time) bool {
 	return protocol.ScoreOf(row) == e.Score && protocol.SameQueue(row, e.task()) && (row.Shard == e.shard || c.layout.Changing()) &&
 		c.layout.Keeps(e.Score.RunAt(), now)
 }
 
-func (c driftCheck) rows(ctx context.Context, entries []extraEntry) (map[task.ID]task.Task, error) {
+func (c *driftCheck) rows(ctx context.Context, entries []extraEntry) (map[task.ID]task.Task, error) {
 	ids := make([]task.ID, len(entries))
 	for i, e := range entries {
 		ids[i] = e.ID
@@ -237,28 +243,36 @@ func (c driftCheck) rows(ctx context.Context, entries []extraEntry) (map[task.ID
 	return byID, nil
 }
 
-// recheck reads the differences again, and counts those that remain.
-func (c driftCheck) recheck(ctx context.Context, missing []task.Task, extra []extraEntry) (Drift, error) {
-	var d Drift
-	for part := range slices.Chunk(missing, driftPage) {
+// recheck waits, reads the differences again, and counts those that remain.
+func (c *driftCheck) recheck(ctx context.Context) error {
+	if len(c.missing)+len(c.extra) == 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(recheckDelay):
+	}
+	for part := range slices.Chunk(c.missing, driftPage) {
 		still, err := c.stillMissing(ctx, part)
 		if err != nil {
-			return d, err
+			return err
 		}
-		d.Missing += still
+		c.drift.Missing += still
 	}
-	for part := range slices.Chunk(extra, driftPage) {
+	for part := range slices.Chunk(c.extra, driftPage) {
 		still, err := c.stillExtra(ctx, part)
 		if err != nil {
-			return d, err
+			return err
 		}
-		d.Extra += still
+		c.drift.Extra += still
 	}
-	return d, nil
+	c.missing, c.extra = nil, nil
+	return nil
 }
 
 // stillMissing counts the rows that still differ, at the same version.
-func (c driftCheck) stillMissing(ctx context.Context, before []task.Task) (int64, error) {
+func (c *driftCheck) stillMissing(ctx context.Context, before []task.Task) (int64, error) {
 	versions := make(map[task.ID]int64, len(before))
 	ids := make([]task.ID, len(before))
 	for i, t := range before {
@@ -279,7 +293,7 @@ func (c driftCheck) stillMissing(ctx context.Context, before []task.Task) (int64
 }
 
 // atVersion reads the rows that are still pending at the given version.
-func (c driftCheck) atVersion(ctx context.Context, ids []task.ID, versions map[task.ID]int64) ([]task.Task, error) {
+func (c *driftCheck) atVersion(ctx context.Context, ids []task.ID, versions map[task.ID]int64) ([]task.Task, error) {
 	rows, err := c.store.Get(ctx, nil, ids)
 	if err != nil {
 		return nil, err
@@ -290,7 +304,7 @@ func (c driftCheck) atVersion(ctx context.Context, ids []task.ID, versions map[t
 }
 
 // stillExtra counts the entries that are unchanged and still differ from their rows.
-func (c driftCheck) stillExtra(ctx context.Context, before []extraEntry) (int64, error) {
+func (c *driftCheck) stillExtra(ctx context.Context, before []extraEntry) (int64, error) {
 	contradicted, err := c.contradicted(ctx, before)
 	if err != nil || len(contradicted) == 0 {
 		return 0, err

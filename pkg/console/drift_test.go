@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/binary"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -132,4 +133,52 @@ func (w *fakeWorld) onLook(nth int, fn func()) func() {
 			fn()
 		}
 	}
+}
+
+// crowd has many rows and an empty index.
+type crowd struct {
+	fakeWorld
+	n      int
+	unread map[task.ID]bool // rows that were not read again
+	peak   int
+}
+
+func (w *crowd) at(i int) task.Task {
+	row := task.Task{Version: 1, RunAt: w.row.RunAt}
+	binary.BigEndian.PutUint64(row.ID[:], uint64(i))
+	return row
+}
+
+func (w *crowd) Pending(_ context.Context, _, _ time.Time, after protocol.Cursor, limit int) (rows []task.Task, err error) {
+	from := binary.BigEndian.Uint64(after.ID[:]) + 1
+	for i := from; i <= uint64(w.n) && len(rows) < limit; i++ {
+		rows = append(rows, w.at(int(i)))
+		w.unread[rows[len(rows)-1].ID] = true
+	}
+	w.peak = max(w.peak, len(w.unread))
+	return rows, nil
+}
+
+func (w *crowd) Get(_ context.Context, _ sqlx.QueryerContext, ids []task.ID) (rows []task.Task, err error) {
+	for _, id := range ids {
+		delete(w.unread, id)
+		rows = append(rows, w.at(int(binary.BigEndian.Uint64(id[:]))))
+	}
+	return rows, nil
+}
+
+// Of millions of differences, as when Redis has lost its memory, few are kept at a time.
+func TestDriftOfAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &crowd{n: 2*maxDifferences + driftPage/2, unread: map[task.ID]bool{}}
+		w.looked, w.row.RunAt = func() {}, time.Now().Add(time.Hour)
+		got, err := checkDrift(t.Context(), w, w, protocol.Layout{Shards: 1, ShardsEver: 1})
+		if diff := cmp.Diff(Drift{Missing: int64(w.n)}, got); diff != "" || err != nil {
+			t.Errorf("%v, (-want +got):\n%s", err, diff)
+		}
+		if w.peak > maxDifferences {
+			t.Errorf("%d rows were kept, want %d at most", w.peak, maxDifferences)
+		}
+	})
 }
