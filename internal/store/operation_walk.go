@@ -205,7 +205,8 @@ func (s *Store) chosenBy(o task.Operation) (string, []any) {
 	}
 	if !o.Undoes.IsZero() { // the first condition spares most rows the second, which asks an index for each
 		add("updated_at >= (SELECT created_at FROM duetime_operations WHERE id = ?)", o.Undoes[:])
-		add("updated_at = (SELECT MAX(at) FROM duetime_history WHERE task = duetime_tasks.id AND event = ? AND detail LIKE ?)",
+		add("updated_at = (SELECT MAX(at) FROM duetime_history AS h WHERE task = duetime_tasks.id AND event = ? AND detail LIKE ?"+
+			" AND NOT EXISTS (SELECT 1 FROM duetime_history AS later WHERE later.task = h.task AND later.seq > h.seq AND later.at = h.at))",
 			protocol.EventMoved, transition.ShiftedDetail(o.Undoes, -o.By))
 	}
 	return strings.Join(conditions, " AND "), args

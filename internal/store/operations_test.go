@@ -140,13 +140,13 @@ func operationForRecurrences(t *testing.T, s *store.Store) {
 // An operation that undoes a shift is about the tasks that the shift moved by all of its time, and that were not changed since.
 func operationUndoes(t *testing.T, s *store.Store) {
 	var rows []task.Task
-	for i := range 6 {
+	for i := range 7 {
 		rows = append(rows, newTask(t, fmt.Sprint("owner-", i), 24*time.Hour))
 	}
 	rows, at := inserted(t, s, rows...), t0.Add(2*time.Hour)
 	shift := operation(t, s, task.Operation{Verb: task.VerbShift, Filter: task.Filter{All: true}})
 	other := operation(t, s, task.Operation{Verb: task.VerbShift, Filter: task.Filter{All: true}})
-	for i, by := range []task.Operation{shift, shift, shift, shift, other} { // the last row is moved by none
+	for i, by := range []task.Operation{shift, shift, shift, shift, other, shift} { // the last row is moved by none
 		moved, err := transition.Apply(by, rows[i], at)
 		must(t, err)
 		line := transition.OperationEvent(by, rows[i], moved)
@@ -159,6 +159,11 @@ func operationUndoes(t *testing.T, s *store.Store) {
 			must(t, s.Record(ctx, tx, []protocol.Event{line}))
 			if next, changed := since[i]; changed {
 				must(t, worldtest.Save(ctx, s, tx, next))
+			}
+			if i == 5 { // in the same millisecond
+				next := value[task.Task](t)(transition.Shift(moved, time.Minute, at))
+				must(t, worldtest.Save(ctx, s, tx, next))
+				must(t, s.Record(ctx, tx, []protocol.Event{transition.Changed(moved, next)}))
 			}
 		})
 	}
