@@ -224,7 +224,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	defer func() { _ = st.Close() }()
 	defer metric.ShowPool(c.metrics, "worker", st.DB().DB)()
 	ledger, working := schedule.InsideClient(inside.Key{}, c.Client).Ledger(), c.workerConfig()
-	working.Hooks = ledger.Hooks()
+	working.Hooks, working.OnUnknown = ledger.Hooks(), ledger.Unknown
 	w, err := engine.New(working, mux, st, c.parts.Stream, ledger.Writer(), c.parts.Stream)
 	if err != nil {
 		return err

@@ -62,6 +62,7 @@ type Config struct {
 	Limits         map[string]task.Limit // queues of which no reader runs a task
 	BeforeSchedule schedule.SpecFunc     // sees what handlers schedule; nil: none
 	Hooks          *ledger.Hooks         // see what a transaction did; nil: none
+	OnUnknown      func(*ledger.Tx)      // called with what a transaction did whose COMMIT's answer was lost; nil: not called
 	OnEvents       func([]Event)         // called after a commit, with what became of its tasks; nil: not called
 	Logger         *slog.Logger
 	Metrics        prometheus.Registerer

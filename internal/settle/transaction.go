@@ -334,6 +334,9 @@ func (t *transaction) readAnswer(err error) error {
 			h.Looks++
 		}
 	}
+	if unknown := t.settler.cfg.OnUnknown; unknown != nil { // nothing else puts what handlers have made
+		unknown(t.ledger)
+	}
 	if t.settler.store.Unavailable(err) {
 		return err
 	}

@@ -60,6 +60,8 @@ type Config struct {
 	BeforeSchedule schedule.SpecFunc
 	// Hooks are those of the client whose handlers these are (Client.Ledger): they see what the worker commits. Default: none.
 	Hooks *ledger.Hooks
+	// OnUnknown is called with what a transaction did if the answer to its COMMIT was lost. Default: the sweeps find it.
+	OnUnknown func(*ledger.Tx)
 	// Logger defaults to none.
 	Logger *slog.Logger
 	// Metrics defaults to none.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
@@ -329,16 +330,27 @@ func TestLostAnswerOfCommitIsResolvedByTheRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			mux := worker.NewMux()
-			worker.Handle(mux, meal, effect)
-			b := &lossy{Store: w.store, end: end}
-			stop := w.run(w.workerOn(b, mux, engine.Config{}))
+			mux, follows := worker.NewMux(), task.NewKind[payload]("follows")
+			worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, m worker.Task[payload]) error {
+				if _, err := tx.Schedule(ctx, follows.New(m.Owner, payload{}, task.In(time.Hour))); err != nil {
+					return err
+				}
+				return effect(ctx, tx, m)
+			})
+			b, unknown := &lossy{Store: w.store, end: end}, make(chan *ledger.Tx, 1)
+			stop := w.run(w.workerOn(b, mux, engine.Config{OnUnknown: func(tx *ledger.Tx) { unknown <- tx }}))
 			made := w.due(meal, 1)[0]
 			w.publish(made)
 			pipelinetest.Await(t, "done", func() bool { return w.settled("meal", "done") == 1 })
 			want(t, "effects", w.effects(made.ID), 1)
 			want(t, "state", w.store.Row(made.ID).State, task.Done)
 			want(t, "stop", stop(), nil)
+			close(unknown)
+			tx := <-unknown
+			if tx == nil {
+				t.Fatal("the daemon is not asked to look at what the transaction has made")
+			}
+			want(t, "tasks that the daemon looks at", len(tx.Touched(0)), 2)
 		})
 	}
 }

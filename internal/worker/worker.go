@@ -79,7 +79,7 @@ func New(cfg Config, mux *worker.Mux, store Store, stream Stream, index Index, d
 	w.holder = task.NewID().String()
 	w.settler = settle.New(settle.Config{
 		BatchTime: cfg.BatchTime, HandlerTimeout: cfg.HandlerTimeout, Patience: cfg.Patience, Holder: w.holder, Kinds: cfg.Kinds,
-		BeforeSchedule: cfg.BeforeSchedule, Hooks: cfg.Hooks, OnEvents: w.hooks.adder(),
+		BeforeSchedule: cfg.BeforeSchedule, Hooks: cfg.Hooks, OnUnknown: cfg.OnUnknown, OnEvents: w.hooks.adder(),
 		Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer.Tracer(tracerName), OnStuck: w.stop,
 	}, all, store, w.clock, index, w.letters)
 	w.gate = w.settler.Gate()
