@@ -269,13 +269,15 @@ func TestOwnersLineIsAsWideAsThePage(t *testing.T) {
 		p.show("owner?owner=" + owner + "&span=1h")
 		pixel := time.Duration(float64(time.Hour) / eval[float64](p.tab, "document.querySelector('svg.line').getBoundingClientRect().width"))
 		x, y := point(p.tab, made.ID)
+		eval[string](p.tab, `document.querySelector("#drag").dataset.zone = "Asia/Shanghai"`) // not the browser's
 		drag(p.tab, x, y, 60)
 		p.there("#dialog[open] .question")
-		shown := eval[int64](p.tab, `Date.parse(document.querySelector("#drag").textContent.replace("\u202f", " "))`)
+		shown, err := time.ParseInLocation(time.DateTime, eval[string](p.tab, `document.querySelector("#drag").textContent`), time.FixedZone("", 8*60*60))
+		pipelinetest.Must(t, err)
 		p.confirm()
 		var due int64
 		pipelinetest.Must(t, p.pipeline.DB().GetContext(t.Context(), &due, "SELECT due_at FROM duetime_tasks WHERE id = ?", made.ID[:]))
-		want(t, "due time of a task that was dragged", due, shown)
+		want(t, "due time of a task that was dragged", due, shown.UnixMilli())
 		if off := time.UnixMilli(due).Sub(made.DueAt) - 60*pixel; off.Abs() > pixel+time.Second {
 			t.Errorf("at %d px: a drag of 60 px is off by %v, and a pixel is %v", width, off, pixel)
 		}

@@ -16,7 +16,7 @@
     what.part = Math.min(1, Math.max(0, part));
     what.at = new Date(Math.round((from + what.part * length) / step) * step);
     what.circle.setAttribute("cx", what.part * 100 + "%");
-    output.textContent = what.at.toLocaleString(document.documentElement.lang);
+    output.textContent = what.at.toLocaleString("sv-SE", { timeZone: output.dataset.zone }); // Swedish has the form of the server's moments
   }
   function back(what) {
     if (!what) { return; }
