@@ -38,9 +38,11 @@ type horizon struct {
 	layout  protocol.Layout // of the present step
 	since   time.Time       // when this term saw the present step first
 	began   time.Time       // when the fill began; zero before
-	rows    walk            // of the fill
-	filled  bool            // the fill has come to its end
-	audited bool            // this term has asked for an audit of the index
+	rows    walk            // of the fill, from a run time to another
+	from    time.Time
+	to      time.Time // zero before the fill
+	filled  bool      // the fill has come to its end
+	audited bool      // this term has asked for an audit of the index
 }
 
 func (h *horizon) pass(ctx context.Context, s *sweep) (loop.Result, error) {
@@ -109,23 +111,40 @@ func (h *horizon) fill(ctx context.Context, s *sweep, l protocol.Layout) (loop.R
 	if h.began.IsZero() {
 		h.began = s.now()
 	}
-	if !h.filled {
-		floor, err := s.store.Floor(ctx)
-		if err != nil {
-			return loop.Result{}, err
-		}
-		over, err := h.rows.pages(ctx, s, s.pending(floor, farFuture, page), upTo(feedPages), func(rows []task.Task) error {
-			return cmp.Or(s.mendUnlike(ctx, feedReason, rows), s.index.err()) // the page is repeated, also if some shards have failed
-		})
-		if err != nil || !over {
-			return loop.Result{More: err == nil}, err
-		}
-		h.filled = true
+	if over, err := h.fillRows(ctx, s); err != nil || !over {
+		return loop.Result{More: err == nil}, err
 	}
 	if err := cmp.Or(s.compareChangedSince(ctx, feedReason, h.began), s.index.err()); err != nil {
 		return loop.Result{}, err
 	}
 	return loop.Result{}, s.setHorizon(ctx, l, 0, false)
+}
+
+// fillRows compares some pages, and reports whether the last one was among them. What the floor has fallen to meanwhile follows.
+func (h *horizon) fillRows(ctx context.Context, s *sweep) (over bool, err error) {
+	if h.filled {
+		return true, nil
+	}
+	floor, err := s.store.Floor(ctx)
+	if err != nil {
+		return false, err
+	}
+	if h.to.IsZero() {
+		h.from, h.to = floor, farFuture
+	}
+	over, err = h.rows.pages(ctx, s, s.pending(h.from, h.to, page), upTo(feedPages), func(rows []task.Task) error {
+		return cmp.Or(s.mendUnlike(ctx, feedReason, rows), s.index.err()) // the page is repeated, also if some shards have failed
+	})
+	if err != nil || !over {
+		return false, err
+	}
+	if floor, err = s.store.Floor(ctx); err != nil {
+		return false, err
+	}
+	if h.filled = !floor.Before(h.from); !h.filled {
+		h.from, h.to = floor, h.from
+	}
+	return h.filled, nil
 }
 
 // horizonEnd returns the moment up to which rows stand in the index.

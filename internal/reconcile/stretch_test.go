@@ -125,6 +125,22 @@ func TestRebuildFollowsTheFloor(t *testing.T) {
 	w.wantTruth(t)
 }
 
+// So does the fill of an index that is to hold all rows.
+func TestHorizonFollowsTheFloor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{})
+	w.insert(t, pending("ann", -3*time.Hour), pending("bob", -2*time.Hour), pending("cid", -time.Minute))
+	pipelinetest.Must(t, w.rows.SetHorizon(t.Context(), w.layout(t), 0, true, protocol.Event{At: w.now, Name: protocol.EventHorizon}))
+	h := new(horizon)
+	w.run(t, h.pass)
+	w.now = w.now.Add(w.cfg.Settle)
+	w.store = &fallingStore{w.store, []time.Time{base.Add(-time.Hour), base.Add(-2 * time.Hour), base.Add(-2 * time.Hour), base.Add(-3 * time.Hour)}}
+	for runs := 0; w.layout(t).Partial && runs < 10; runs++ {
+		w.run(t, h.pass)
+	}
+	w.wantTruth(t)
+}
+
 func TestNewestComeBeforeMillionsThatAreOlder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
