@@ -9,13 +9,14 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // Block writes the row of a blocked owner; false if the owner was blocked before.
 func (s *Store) Block(ctx context.Context, q sqlx.ExtContext, b task.BlockedOwner) (bool, error) {
 	r, err := q.ExecContext(ctx, s.dialect.insertIgnore()+" INTO duetime_blocks (owner, at, actor) VALUES (?, ?, ?)",
-		b.Owner, b.At.UnixMilli(), cut(b.Actor, maxActor))
+		b.Owner, b.At.UnixMilli(), transition.Cut(b.Actor, maxActor))
 	if err != nil {
 		return false, fmt.Errorf("block owner %s: %w", b.Owner, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/duetime/duetime/internal/group"
 	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -110,7 +111,7 @@ func (s *Store) SaveGroup(ctx context.Context, q sqlx.ExtContext, g group.Row) e
 		sealed = 1
 	}
 	_, err := q.ExecContext(ctx, "UPDATE duetime_groups SET sealed = ?, open_parts = ?, done = ?, dead = ?, cancelled = ?, note = ?,"+
-		" ended_at = ?, checked_at = ? WHERE name = ?", sealed, g.OpenParts, g.Done, g.Dead, g.Cancelled, cut(g.Note, maxGroupNote),
+		" ended_at = ?, checked_at = ? WHERE name = ?", sealed, g.OpenParts, g.Done, g.Dead, g.Cancelled, transition.Cut(g.Note, maxGroupNote),
 		ended, msOrZero(g.CheckedAt), g.Name)
 	return wrapGroup(err, "write", g.Name)
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -34,7 +34,7 @@ func (s *Store) Record(ctx context.Context, q sqlx.ExtContext, events []protocol
 			if !e.Task.IsZero() {
 				id = e.Task[:]
 			}
-			args = append(args, e.At.UnixMilli(), id, e.Name, cut(e.Actor, maxActor), cut(e.Detail, maxDetail))
+			args = append(args, e.At.UnixMilli(), id, e.Name, transition.Cut(e.Actor, maxActor), transition.Cut(e.Detail, maxDetail))
 		}
 		_, err := q.ExecContext(ctx, "INSERT INTO duetime_history (at, task, event, actor, detail) VALUES "+
 			strings.Repeat(",(?,?,?,?,?)", len(part))[1:], args...)
@@ -43,17 +43,6 @@ func (s *Store) Record(ctx context.Context, q sqlx.ExtContext, events []protocol
 		}
 	}
 	return nil
-}
-
-// cut shortens a text to limit bytes without splitting a character.
-func cut(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "?")
-	if len(s) <= limit {
-		return s
-	}
-	for s = s[:limit]; !utf8.ValidString(s); s = s[:len(s)-1] {
-	}
-	return s
 }
 
 // History reads the newest limit lines of a task's history, in the order in which they were written.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -32,7 +33,7 @@ var operationColumns = []column[task.Operation]{
 	number("left_alone", func(o *task.Operation) *int64 { return &o.Unchanged }, changed),
 	{
 		name: "actor", into: func(o *task.Operation) any { return &o.Actor },
-		value: func(o *task.Operation) any { return cut(o.Actor, maxActor) },
+		value: func(o *task.Operation) any { return transition.Cut(o.Actor, maxActor) },
 	},
 	text("error", func(o *task.Operation) *string { return &o.Error }, changed),
 	moment("created_at", func(o *task.Operation) *time.Time { return &o.CreatedAt }, 0),

@@ -64,7 +64,7 @@ func WaitBehind(t task.Task, head protocol.Head, now time.Time) task.Task {
 	} else {
 		t.RunAt = nextTry(now, min(max(share, minBehindDelay), maxBehindDelay))
 	}
-	t.LastError = cut(mark+waitReason(head), MaxError)
+	t.LastError = Cut(mark+waitReason(head), MaxError)
 	return next(t, now)
 }
 

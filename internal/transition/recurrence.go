@@ -146,7 +146,7 @@ func withdrawn(r task.Recurrence, now time.Time) task.Recurrence {
 // recurrence: it must not end without a word.
 func plan(r task.Recurrence, began, ended, now time.Time) (task.Recurrence, task.Task) {
 	if err := cmp.Or(r.Timetable.Check(), r.Policy.Check()); err != nil {
-		r.State, r.Note, r.UpdatedAt = task.RecurrencePaused, cut("its definition can't be read: "+err.Error(), MaxNote), now
+		r.State, r.Note, r.UpdatedAt = task.RecurrencePaused, Cut("its definition can't be read: "+err.Error(), MaxNote), now
 		return r, task.Task{}
 	}
 	plan := r.Policy.Plan(r.Timetable, recur.Progress{Now: now, Last: r.Passed, Made: int(r.Made), Began: began, Ended: ended})

@@ -179,11 +179,11 @@ func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
-	return cut(err.Error(), MaxError)
+	return Cut(err.Error(), MaxError)
 }
 
-// cut shortens a text to what its column has room for, without splitting a character.
-func cut(s string, limit int) string {
+// Cut shortens a text to limit bytes, which its column has room for, without splitting a character.
+func Cut(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= limit {
 		return s
