@@ -210,11 +210,7 @@ func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]t
 	if len(tasks) == 0 {
 		return nil, nil
 	}
-	ids := make([]task.ID, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.ID
-	}
-	rows, err := r.store.Entries(ctx, ids)
+	rows, err := r.store.Entries(ctx, protocol.IDs(tasks))
 	if err != nil {
 		return nil, fmt.Errorf("read %d rows: %w", len(tasks), err)
 	}

@@ -200,7 +200,11 @@ func (c *driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]
 	if len(entries) == 0 {
 		return nil, nil
 	}
-	rows, err := c.rows(ctx, entries)
+	ids := make([]task.ID, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	rows, err := c.store.Get(ctx, nil, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -209,8 +213,9 @@ func (c *driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]
 		return nil, err
 	}
 	var out []extraEntry
+	byID := protocol.ByID(rows)
 	for _, e := range entries {
-		row, found := rows[e.ID]
+		row, found := byID[e.ID]
 		if e.Err != nil || !found || !c.asksFor(row, e, now) {
 			out = append(out, e)
 		}
@@ -223,24 +228,6 @@ func (c *driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]
 func (c *driftCheck) asksFor(row task.Task, e extraEntry, now time.Time) bool {
 	return protocol.ScoreOf(row) == e.Score && protocol.SameQueue(row, e.task()) && (row.Shard == e.shard || c.layout.Changing()) &&
 		c.layout.Keeps(e.Score.RunAt(), now)
-}
-
-func (c *driftCheck) rows(ctx context.Context, entries []extraEntry) (map[task.ID]task.Task, error) {
-	ids := make([]task.ID, len(entries))
-	for i, e := range entries {
-		ids[i] = e.ID
-	}
-	byID := make(map[task.ID]task.Task, len(ids))
-	for part := range slices.Chunk(ids, driftPage) {
-		rows, err := c.store.Get(ctx, nil, part)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			byID[row.ID] = row
-		}
-	}
-	return byID, nil
 }
 
 // recheck waits, reads the differences again, and counts those that remain.
@@ -273,12 +260,8 @@ func (c *driftCheck) recheck(ctx context.Context) error {
 
 // stillMissing counts the rows that still differ, at the same version.
 func (c *driftCheck) stillMissing(ctx context.Context, before []task.Task) (int64, error) {
-	versions := make(map[task.ID]int64, len(before))
-	ids := make([]task.ID, len(before))
-	for i, t := range before {
-		versions[t.ID], ids[i] = t.Version, t.ID
-	}
-	same, err := c.atVersion(ctx, ids, versions)
+	was := protocol.ByID(before)
+	same, err := c.atVersion(ctx, before, was)
 	if err != nil {
 		return 0, err
 	}
@@ -288,18 +271,18 @@ func (c *driftCheck) stillMissing(ctx context.Context, before []task.Task) (int6
 	}
 	// The index was read after the rows, and some of thousands of rows may have changed in between, as after Redis lost its
 	// memory.
-	still, err := c.atVersion(ctx, protocol.IDs(differing), versions)
+	still, err := c.atVersion(ctx, differing, was)
 	return int64(len(still)), err
 }
 
-// atVersion reads the rows that are still pending at the given version.
-func (c *driftCheck) atVersion(ctx context.Context, ids []task.ID, versions map[task.ID]int64) ([]task.Task, error) {
-	rows, err := c.store.Get(ctx, nil, ids)
+// atVersion reads the tasks' rows that are still pending at the version that they had.
+func (c *driftCheck) atVersion(ctx context.Context, tasks []task.Task, was map[task.ID]task.Task) ([]task.Task, error) {
+	rows, err := c.store.Get(ctx, nil, protocol.IDs(tasks))
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(rows, func(row task.Task) bool {
-		return row.State != task.Pending || row.Version != versions[row.ID]
+		return row.State != task.Pending || row.Version != was[row.ID].Version
 	}), nil
 }
 
