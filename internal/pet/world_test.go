@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
@@ -170,7 +171,7 @@ func (w *world) fire(ids ...task.ID) []engine.Outcome {
 // deaf is a stream without hints.
 type deaf struct{ worldtest.Nowhere }
 
-func (deaf) Consume(context.Context, string, func(context.Context, engine.Session) error) error {
+func (deaf) Consume(context.Context, string, func(context.Context, protocol.Session) error) error {
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"context"
 	"time"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -28,6 +29,24 @@ type Delivery struct {
 	Err       error  // the message can't be decoded
 
 	Traceparent string // W3C trace context of the call that published it; empty without tracing
+}
+
+// Session is one generation of a consumer group as its member sees it.
+//
+// Partitions returns the assigned partitions, perhaps none. Fetch returns the available deliveries, at least one and at
+// most 1,000, in offset order within a partition, and waits only while there is none. It returns stream.ErrSessionOver once the
+// session was lost, or ctx's error. Commit stores the next offset to read of each given partition, within three seconds.
+// It returns stream.ErrSessionOver once the group has moved on. Lost is closed when the session ends: on Kafka when the group's
+// next generation begins, so that a member that can't reach the coordinator goes on with its partitions. One goroutine
+// may fetch while others commit. Share returns the part of the queue's tasks that the member looks for itself, and Brings
+// whether the task's hint would come to this member.
+type Session interface {
+	Share() Share
+	Brings(t task.Task) bool
+	Partitions() []int
+	Fetch(ctx context.Context) ([]Delivery, error)
+	Commit(ctx context.Context, next map[int]int64) error
+	Lost() <-chan struct{}
 }
 
 // DeadLetter is what the dead topic carries about a task that is dead, or about a message that could not be read.

@@ -28,7 +28,7 @@ func benchmarkKafka(b *testing.B, addr string, n int) {
 	got, done := make(chan int, 1000), make(chan error, 1)
 	joined, isJoined := context.WithCancel(ctx)
 	go func() {
-		done <- k.Consume(ctx, "default", func(ctx context.Context, s stream.Session) error {
+		done <- k.Consume(ctx, "default", func(ctx context.Context, s protocol.Session) error {
 			isJoined()
 			for {
 				ds, err := s.Fetch(ctx)

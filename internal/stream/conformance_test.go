@@ -77,7 +77,7 @@ type consumer struct {
 
 // held is a session that goes on until the test releases it.
 type held struct {
-	stream.Session
+	protocol.Session
 	ctx     context.Context
 	release chan error
 }
@@ -87,7 +87,7 @@ func consume(t *testing.T, u under, queue string) *consumer {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &consumer{t: t, sessions: make(chan *held), cancel: cancel, done: make(chan error, 1)}
 	go func() {
-		c.done <- u.Consume(ctx, queue, func(ctx context.Context, s stream.Session) error {
+		c.done <- u.Consume(ctx, queue, func(ctx context.Context, s protocol.Session) error {
 			h := &held{Session: s, ctx: ctx, release: make(chan error, 1)}
 			select {
 			case c.sessions <- h:
@@ -269,7 +269,7 @@ func testDrain(t *testing.T, u under) {
 	publish(t, u, entry("a", 1), entry("a", 2))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := u.Consume(ctx, "default", func(ctx context.Context, s stream.Session) error {
+	err := u.Consume(ctx, "default", func(ctx context.Context, s protocol.Session) error {
 		ds := fetch(t, &held{Session: s}, 2)
 		cancel()
 		<-ctx.Done()

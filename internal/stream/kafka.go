@@ -206,7 +206,7 @@ func (k *Kafka) produce(ctx context.Context, topic string, messages []broker.Mes
 // fn's ctx ends with the session or with Consume's ctx; fn must then return soon. If fn goes on after a lost session, its
 // partitions wait for three seconds; then this member leaves the group until fn has returned. An error of fn is logged,
 // and the session ends after a growing delay.
-func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s Session) error) error {
+func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s protocol.Session) error) error {
 	if err := checkName("queue", queue); err != nil {
 		return broker.Permanent(err)
 	}

@@ -22,7 +22,7 @@ func endless(t *testing.T, u under) <-chan protocol.Delivery {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- u.Consume(ctx, "default", func(ctx context.Context, s stream.Session) error {
+		done <- u.Consume(ctx, "default", func(ctx context.Context, s protocol.Session) error {
 			for {
 				ds, err := s.Fetch(ctx)
 				if err != nil {
@@ -145,7 +145,7 @@ func TestOffsetOutOfRange(t *testing.T) {
 func TestRefusedSessionTimeout(t *testing.T) {
 	t.Parallel()
 	u := openOwn(t, pipelinetest.Kafka(t).Addr(), 500*time.Millisecond) // the broker's minimum is 6 s
-	err := u.Consume(t.Context(), "default", func(context.Context, stream.Session) error { return nil })
+	err := u.Consume(t.Context(), "default", func(context.Context, protocol.Session) error { return nil })
 	if !isPermanent(err) || !strings.Contains(err.Error(), "kafka.session_timeout") {
 		t.Errorf("got %v, want a permanent error that names kafka.session_timeout", err)
 	}
@@ -160,7 +160,7 @@ func TestConsumerThatHangs(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- u.Consume(ctx, "default", func(ctx context.Context, s stream.Session) error {
+		done <- u.Consume(ctx, "default", func(ctx context.Context, s protocol.Session) error {
 			select {
 			case got <- &held{Session: s, ctx: ctx}:
 				<-release // ignores its context

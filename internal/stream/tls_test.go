@@ -64,7 +64,7 @@ func TestTLS(t *testing.T) {
 			defer cancel()
 			for what, err := range map[string]error{
 				"ping": k.Ping(ctx), "ensure": k.Ensure(ctx),
-				"consume": k.Consume(ctx, "default", func(context.Context, stream.Session) error { return nil }),
+				"consume": k.Consume(ctx, "default", func(context.Context, protocol.Session) error { return nil }),
 			} {
 				if refusal := stream.Refusal(err); refusal == nil || !strings.Contains(refusal.Error(), c.want) {
 					t.Errorf("%s: got %v, of which %v, want %s", what, err, refusal, c.want)
@@ -95,7 +95,7 @@ func wantHints(t *testing.T, k *stream.Kafka) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	committed := false
-	err := k.Consume(ctx, "default", func(ctx context.Context, s stream.Session) error {
+	err := k.Consume(ctx, "default", func(ctx context.Context, s protocol.Session) error {
 		got, err := s.Fetch(ctx)
 		if err == nil && len(got) == 1 {
 			err = s.Commit(ctx, next(got))

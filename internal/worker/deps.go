@@ -59,24 +59,11 @@ type Limits interface {
 	SaveLimit(ctx context.Context, st limit.State) (bool, error)
 }
 
-// Session is one generation of the group's membership for one queue. Fetch waits until at least one message is there,
-// and gives what is. Commit stores the next offset to read of each partition; it refuses once the generation is over.
-// Lost is closed when that happens. Share is the part of the queue's tasks for whose rows this member looks, and Brings says
-// whether a task's hint would come to it. It is an alias of an unnamed interface so that a stream can declare the same.
-type Session = interface {
-	Share() protocol.Share
-	Brings(t task.Task) bool
-	Partitions() []int
-	Fetch(ctx context.Context) ([]protocol.Delivery, error)
-	Commit(ctx context.Context, next map[int]int64) error
-	Lost() <-chan struct{}
-}
-
 // Stream is Kafka as a member of a group sees it.
 type Stream interface {
 	// Consume joins the queue's group, calls fn once for each generation with a context that ends with it, and joins
 	// again when fn has returned, until ctx is done.
-	Consume(ctx context.Context, queue string, fn func(ctx context.Context, s Session) error) error
+	Consume(ctx context.Context, queue string, fn func(ctx context.Context, s protocol.Session) error) error
 }
 
 // Index takes the current state of tasks after a commit. It never waits, and compensates what it could not put.

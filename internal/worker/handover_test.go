@@ -71,14 +71,14 @@ type accepting struct {
 	accepted atomic.Int64
 }
 
-func (a *accepting) Consume(ctx context.Context, queue string, fn func(context.Context, engine.Session) error) error {
-	return a.log.Consume(ctx, queue, func(ctx context.Context, s engine.Session) error {
+func (a *accepting) Consume(ctx context.Context, queue string, fn func(context.Context, protocol.Session) error) error {
+	return a.log.Consume(ctx, queue, func(ctx context.Context, s protocol.Session) error {
 		return fn(ctx, &acceptingSession{Session: s, of: a})
 	})
 }
 
 type acceptingSession struct {
-	engine.Session
+	protocol.Session
 	of   *accepting
 	last int // messages of the last Fetch
 }

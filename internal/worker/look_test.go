@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -432,7 +433,7 @@ func TestWorkersBeyondThePartitionsHaveWork(t *testing.T) {
 // nobodyComes is a stream without Kafka.
 type nobodyComes struct{}
 
-func (nobodyComes) Consume(ctx context.Context, _ string, _ func(context.Context, engine.Session) error) error {
+func (nobodyComes) Consume(ctx context.Context, _ string, _ func(context.Context, protocol.Session) error) error {
 	<-ctx.Done()
 	return errors.New("no broker")
 }

@@ -30,14 +30,14 @@ type queue struct {
 	looker    *looker
 
 	mu     sync.Mutex
-	gen    *generation   // the present one; nil between two
-	last   Session       // of the last generation; nil before the first
-	joined chan struct{} // closed when the group was joined first
+	gen    *generation      // the present one; nil between two
+	last   protocol.Session // of the last generation; nil before the first
+	joined chan struct{}    // closed when the group was joined first
 }
 
 // generation is one membership of the queue's group: its session, the offsets of what that delivers, and what tells suspects.
 type generation struct {
-	session  Session
+	session  protocol.Session
 	offsets  *offsets.Generation
 	since    time.Time    // of the database's clock: what was due before may have been running when the last owner died
 	clean    map[int]bool // partitions that their last owner left with nothing running; never changed
@@ -78,7 +78,7 @@ func (q *queue) settle(ctx context.Context, taken []*hold.Hint, sleeper *precise
 
 // consume is one generation: it takes messages in until the partitions are lost or the worker stops, and commits
 // offsets until the end.
-func (q *queue) consume(ctx context.Context, s Session) error {
+func (q *queue) consume(ctx context.Context, s protocol.Session) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g := q.beginGeneration(s)
@@ -109,7 +109,7 @@ func (q *queue) consume(ctx context.Context, s Session) error {
 	return nil
 }
 
-func (q *queue) beginGeneration(s Session) *generation {
+func (q *queue) beginGeneration(s protocol.Session) *generation {
 	g := &generation{session: s, offsets: offsets.NewGeneration(s), since: q.worker.clock.Now()}
 	g.clean, g.recorded = q.takeOver(s.Partitions())
 	q.mu.Lock()

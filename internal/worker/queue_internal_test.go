@@ -15,7 +15,7 @@ import (
 )
 
 // endless is a session with a hint of another task at each Fetch.
-type endless struct{ Session }
+type endless struct{ protocol.Session }
 
 func (endless) Fetch(context.Context) ([]protocol.Delivery, error) {
 	return []protocol.Delivery{{Hint: protocol.Hint{ID: task.NewID()}}}, nil

@@ -211,7 +211,7 @@ func (h *hints) OwnerPage(context.Context, int, string, string, string, int) ([]
 func (h *hints) Compensate(context.Context, protocol.Compensation) error { return nil }
 
 // Consume gives the queue's hints to fn until ctx ends.
-func (h *hints) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s engine.Session) error) error {
+func (h *hints) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s protocol.Session) error) error {
 	return fn(ctx, session{h, h.waiting[queue]})
 }
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	engine "github.com/duetime/duetime/internal/worker"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -19,7 +19,7 @@ func (h *hints) brings(t *testing.T) (ids []task.ID) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	pipelinetest.Must(t, h.Consume(ctx, "default", func(ctx context.Context, s engine.Session) error {
+	pipelinetest.Must(t, h.Consume(ctx, "default", func(ctx context.Context, s protocol.Session) error {
 		ds, err := s.Fetch(ctx)
 		for _, d := range ds {
 			ids = append(ids, d.Hint.ID)

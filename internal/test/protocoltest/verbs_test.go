@@ -12,7 +12,6 @@ import (
 
 	"github.com/duetime/duetime/internal/inside"
 	"github.com/duetime/duetime/internal/protocol"
-	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -269,7 +268,7 @@ func (s *scene) take(queue string) (hints []protocol.Hint) {
 	ctx, stop := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- s.log.Consume(ctx, queue, func(ctx context.Context, session stream.Session) error {
+		done <- s.log.Consume(ctx, queue, func(ctx context.Context, session protocol.Session) error {
 			for {
 				all, err := session.Fetch(ctx)
 				if err != nil {
