@@ -16,6 +16,7 @@ import (
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/survey"
@@ -60,18 +61,13 @@ const (
 	surveyBehind = 300 * time.Millisecond
 )
 
-func unhandled(s *store.Store) func(ctx context.Context) ([]survey.Unhandled, error) {
-	return func(ctx context.Context) ([]survey.Unhandled, error) {
+func unhandled(s *store.Store) func(ctx context.Context) ([]protocol.Unhandled, error) {
+	return func(ctx context.Context) ([]protocol.Unhandled, error) {
 		waiting, _, at, err := s.Waiting(ctx, 0, surveyBehind)
 		if err != nil {
 			return nil, err
 		}
-		rows, err := s.Unhandled(ctx, waiting, at, surveyedTasks)
-		all := make([]survey.Unhandled, len(rows))
-		for i, row := range rows {
-			all[i] = survey.Unhandled(row)
-		}
-		return all, err
+		return s.Unhandled(ctx, waiting, at, surveyedTasks)
 	}
 }
 

@@ -10,3 +10,9 @@ type Call struct {
 	SinceMs int64   `json:"since_ms"` // Unix milliseconds of the database's clock
 	LimitMs int64   `json:"limit_ms"` // after which the call's context ends
 }
+
+// Unhandled is the number of pending tasks of a queue and kind that wait for a worker of their kind.
+type Unhandled struct {
+	Queue, Kind string
+	Tasks       int64
+}

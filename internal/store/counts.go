@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -134,19 +135,13 @@ func (s *Store) countDue(ctx context.Context, db *sqlx.DB, where string, args ..
 	return n, err
 }
 
-// Unhandled is the number of pending tasks of a queue and kind that wait for a worker of their kind.
-type Unhandled struct {
-	Queue, Kind string
-	Tasks       int64
-}
-
 // unhandledSpan is longer than a task waits for a worker of its kind before it is tried again.
 const unhandledSpan = time.Hour
 
 // Unhandled counts the tasks that wait for a worker of their kind, the largest numbers first. Either a worker has put them off,
 // or they are due and no hint has brought them to one, as while Kafka is away. Of those that are due it counts what Waiting
 // returned, of that time. Of the others it reads the next ones by run time.
-func (s *Store) Unhandled(ctx context.Context, waiting []Waiting, at time.Time, next int) ([]Unhandled, error) {
+func (s *Store) Unhandled(ctx context.Context, waiting []Waiting, at time.Time, next int) ([]protocol.Unhandled, error) {
 	ahead, err := s.countPutOff(ctx, s.db, "> ? ORDER BY run_at, id LIMIT ?", at.UnixMilli(), next)
 	if err != nil {
 		return nil, err
@@ -155,7 +150,7 @@ func (s *Store) Unhandled(ctx context.Context, waiting []Waiting, at time.Time, 
 }
 
 // AllUnhandled is Unhandled among all that is due in an hour.
-func (s *Store) AllUnhandled(ctx context.Context) ([]Unhandled, error) {
+func (s *Store) AllUnhandled(ctx context.Context) ([]protocol.Unhandled, error) {
 	db, done, err := s.patient()
 	if err != nil {
 		return nil, err
@@ -186,23 +181,23 @@ func (s *Store) countPutOff(ctx context.Context, db *sqlx.DB, within string, arg
 	return all, nil
 }
 
-func (s *Store) unhandled(ctx context.Context, all []Waiting) (found []Unhandled) {
+func (s *Store) unhandled(ctx context.Context, all []Waiting) (found []protocol.Unhandled) {
 	handlers := s.handlers(ctx)
-	tasks := map[Unhandled]int64{}
+	tasks := map[protocol.Unhandled]int64{}
 	for _, w := range all {
 		n := w.PutOff
 		if handlers.lack(w.Queue, w.Kind) {
 			n = max(n, w.Due)
 		}
 		if n > 0 {
-			tasks[Unhandled{Queue: w.Queue, Kind: w.Kind}] += n
+			tasks[protocol.Unhandled{Queue: w.Queue, Kind: w.Kind}] += n
 		}
 	}
 	for u, n := range tasks {
 		u.Tasks = n
 		found = append(found, u)
 	}
-	slices.SortFunc(found, func(a, b Unhandled) int {
+	slices.SortFunc(found, func(a, b protocol.Unhandled) int {
 		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Kind, b.Kind))
 	})
 	return found

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/internal/transition"
@@ -46,7 +47,7 @@ func TestOldest(t *testing.T) {
 		worker := store.Process{ID: "w", Role: "worker", Detail: store.ProcessDetail{Queues: []string{"default"}, Kinds: []string{"known", "mail"}}}
 		must(t, s.ReportProcess(t.Context(), worker, 0))
 		want("no worker of its queue handles a kind", mail, known)
-		lacking := []store.Unhandled{{Queue: "default", Kind: "knwon", Tasks: 1}}
+		lacking := []protocol.Unhandled{{Queue: "default", Kind: "knwon", Tasks: 1}}
 		if d := cmp.Diff(lacking, unhandled(t, s)); d != "" {
 			t.Errorf("unhandled (-want +got):\n%s", d)
 		}
@@ -58,12 +59,12 @@ func TestOldest(t *testing.T) {
 }
 
 // unhandled are the tasks that wait for a worker of their kind, by both readings.
-func unhandled(t *testing.T, s *store.Store) []store.Unhandled {
+func unhandled(t *testing.T, s *store.Store) []protocol.Unhandled {
 	t.Helper()
 	waiting, _, at, err := s.Waiting(t.Context(), 0, time.Minute)
 	must(t, err)
-	got := value[[]store.Unhandled](t)(s.Unhandled(t.Context(), waiting, at, 100))
-	if d := cmp.Diff(value[[]store.Unhandled](t)(s.AllUnhandled(t.Context())), got); d != "" {
+	got := value[[]protocol.Unhandled](t)(s.Unhandled(t.Context(), waiting, at, 100))
+	if d := cmp.Diff(value[[]protocol.Unhandled](t)(s.AllUnhandled(t.Context())), got); d != "" {
 		t.Errorf("unhandled, of all and of some (-all +some):\n%s", d)
 	}
 	return got
@@ -86,7 +87,7 @@ func TestUnhandledCountsWhatWaitsForAWorker(t *testing.T) {
 			must(t, worldtest.Save(ctx, s, tx, transition.Await(rows[0], now), snoozed, transition.Await(rows[2], now)))
 			must(t, worldtest.Save(ctx, s, tx, transition.Await(snoozed, now)))
 		})
-		want := []store.Unhandled{{Queue: "default", Kind: "removed", Tasks: 2}, {Queue: "default", Kind: "typo", Tasks: 1}}
+		want := []protocol.Unhandled{{Queue: "default", Kind: "removed", Tasks: 2}, {Queue: "default", Kind: "typo", Tasks: 1}}
 		if d := cmp.Diff(want, unhandled(t, s)); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}

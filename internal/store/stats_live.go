@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -23,7 +24,7 @@ type Live struct {
 	Degraded               map[string]int // workers, by queue; others are absent
 	Epochs                 map[string]int64
 	Processes              []Process
-	Unhandled              []Unhandled // tasks that wait for a worker of their kind, among those that are due and the next ones
+	Unhandled              []protocol.Unhandled // tasks that wait for a worker of their kind, among those that are due and the next ones
 }
 
 // MaxCounted is how many rows of a state Live counts: there may be more than a number that reaches it.

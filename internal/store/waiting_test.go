@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
@@ -117,7 +118,7 @@ func TestUnhandledSeesBehindCrowds(t *testing.T) {
 			must(t, worldtest.Save(ctx, s, tx, transition.Await(waits[0], now.Add(time.Minute))))
 		})
 		value[time.Time](t)(store.ReadFloor(t.Context(), s, 0)) // which these rows come to stand below
-		want := []store.Unhandled{{Queue: "default", Kind: "removed", Tasks: 1}, {Queue: "default", Kind: "typo", Tasks: 1}}
+		want := []protocol.Unhandled{{Queue: "default", Kind: "removed", Tasks: 1}, {Queue: "default", Kind: "typo", Tasks: 1}}
 		if d := cmp.Diff(want, unhandled(t, s)); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}

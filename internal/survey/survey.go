@@ -43,12 +43,6 @@ type Stream interface {
 	Lag(ctx context.Context, queue string) (int64, error)
 }
 
-// Unhandled is how many tasks of a queue and kind wait for a worker that knows the kind.
-type Unhandled struct {
-	Queue, Kind string
-	Tasks       int64
-}
-
 // Processes counts the processes of a role that are in a state: alive, stuck or silent.
 type Processes struct {
 	Role, State string
@@ -59,7 +53,7 @@ type Processes struct {
 type Config struct {
 	Queues []string
 	// Unhandled reads the tasks that wait for a worker of their kind, the largest numbers first; nil disables the metric.
-	Unhandled func(ctx context.Context) ([]Unhandled, error)
+	Unhandled func(ctx context.Context) ([]protocol.Unhandled, error)
 	// Behind counts the tasks that wait for an earlier one of their order key, for longer than a minute; nil disables the metric.
 	Behind func(ctx context.Context) (int64, error)
 	// Processes counts the processes that have not said that they stopped; nil disables the metric.

@@ -338,16 +338,16 @@ func TestWhoIsBackIsSeenAtOnce(t *testing.T) {
 func TestUnhandledKinds(t *testing.T) {
 	t.Parallel()
 	a := &asked{}
-	var kinds []survey.Unhandled
+	var kinds []protocol.Unhandled
 	s := func() map[string]float64 {
-		return samples(t, survey.New(survey.Config{Layout: fixed, Unhandled: func(context.Context) ([]survey.Unhandled, error) { return kinds, nil }}, a, a, a))
+		return samples(t, survey.New(survey.Config{Layout: fixed, Unhandled: func(context.Context) ([]protocol.Unhandled, error) { return kinds, nil }}, a, a, a))
 	}
 	if got := s(); got["duetime_unhandled_tasks other other"] != 0 || len(got) == 0 {
 		t.Errorf("none: %v", got)
 	}
-	kinds = append(kinds, survey.Unhandled{Queue: "default", Kind: "meel", Tasks: 7})
+	kinds = append(kinds, protocol.Unhandled{Queue: "default", Kind: "meel", Tasks: 7})
 	for i := range 120 {
-		kinds = append(kinds, survey.Unhandled{Queue: "q", Kind: strconv.Itoa(i), Tasks: 1})
+		kinds = append(kinds, protocol.Unhandled{Queue: "q", Kind: strconv.Itoa(i), Tasks: 1})
 	}
 	got := s()
 	if got["duetime_unhandled_tasks meel default"] != 7 || got["duetime_unhandled_tasks other other"] != 21 {

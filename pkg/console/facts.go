@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/why"
 	"github.com/duetime/duetime/pkg/console/internal/views"
@@ -33,7 +34,7 @@ type facts struct {
 	limits    []QueueLimit
 	degraded  map[string]int
 	waiting   []store.Waiting
-	unhandled []store.Unhandled
+	unhandled []protocol.Unhandled
 	alive     []store.Process
 	epochs    map[string]int64
 	ended     map[string]views.Ended

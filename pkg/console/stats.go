@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
 // Stats counts rows.
@@ -44,7 +44,7 @@ type Unhandled struct {
 	Tasks int64  `json:"tasks"`
 }
 
-func unhandledOf(read []store.Unhandled) []Unhandled {
+func unhandledOf(read []protocol.Unhandled) []Unhandled {
 	all := make([]Unhandled, len(read))
 	for i, u := range read {
 		all[i] = Unhandled(u)
