@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -134,19 +134,12 @@ type failures struct {
 	unavailable func(err error) bool
 	full        func(err error) bool
 	log         *slog.Logger
-	awayLogged  atomic.Int64 // Unix time in ns
+	away        loop.WarnThrottle
 }
 
-// awayInterval is the time between two lines about a database that is away: each call would write one.
-const awayInterval = 10 * time.Second
-
 // logAway logs why the database is away.
-func (f *failures) logAway(ctx context.Context, procedure string, err error) {
-	now, last := time.Now().UnixNano(), f.awayLogged.Load()
-	if last != 0 && now-last < int64(awayInterval) || !f.awayLogged.CompareAndSwap(last, now) {
-		return
-	}
-	f.log.LogAttrs(ctx, slog.LevelWarn, "database is away", slog.String("method", procedure), slog.String("err", err.Error()))
+func (f *failures) logAway(procedure string, err error) {
+	f.away.Warn(f.log, time.Now(), "database is away", "method", procedure, "err", err.Error())
 }
 
 // answer returns the error that the caller gets.
@@ -184,10 +177,10 @@ func (f *failures) trouble(ctx context.Context, procedure string, err error) *co
 	case errors.Is(err, context.Canceled) || ctx.Err() != nil:
 		return connect.NewError(connect.CodeCanceled, errors.New("the call was given up: nothing was changed"))
 	case f.full(err):
-		f.logAway(ctx, procedure, err)
+		f.logAway(procedure, err)
 		return reasoned(connect.CodeUnavailable, errors.New("the database's disk is full: nothing was changed"), reasonFull, nil)
 	case f.unavailable(err):
-		f.logAway(ctx, procedure, err)
+		f.logAway(procedure, err)
 		return reasoned(connect.CodeUnavailable, errors.New("the database can't be reached: nothing was changed"), reasonAway, nil)
 	case schedule.IsRetryable(err):
 		return reasoned(connect.CodeUnavailable, errors.New("others were in the way: nothing was changed, try again"), reasonTryLater, nil)

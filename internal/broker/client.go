@@ -11,6 +11,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/scram"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/duetime/duetime/internal/loop"
 )
 
 const (
@@ -32,7 +34,7 @@ type Client struct {
 	ensuring   *semaphore.Weighted // held during Ensure
 	ensured    ensured             // guarded by ensuring
 
-	stalls, joins, topics quiet // warnings of readers, and of members
+	stalls, joins, topics loop.WarnThrottle // warnings of readers, and of members
 
 	wrapBalancer func(kafka.GroupBalancer) kafka.GroupBalancer // for tests; else nil
 }

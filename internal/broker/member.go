@@ -115,7 +115,7 @@ func (c *Client) awaitEnsured(ctx context.Context, topic Topic) error {
 			return err
 		}
 		if ctx.Err() == nil {
-			c.topics.warn(c.cfg.Logger, time.Now(), "waiting for the topics", "queue", topic.Name, "err", err)
+			c.topics.Warn(c.cfg.Logger, time.Now(), "waiting for the topics", "queue", topic.Name, "err", err)
 		}
 		loop.Sleep(ctx, delays.NextBackOff())
 	}
@@ -172,7 +172,7 @@ func (m *member) leaveUntilReturned() error {
 
 // warn logs that joining failed: while the broker is away joining fails three times a second.
 func (m *member) warn(err error) {
-	m.c.joins.warn(m.c.cfg.Logger, time.Now(), "joining the group is being tried again", "queue", m.topic.Name, "err", err)
+	m.c.joins.Warn(m.c.cfg.Logger, time.Now(), "joining the group is being tried again", "queue", m.topic.Name, "err", err)
 }
 
 // serve runs fn for one generation, and returns when the generation has ended. Heartbeats go on until fn has returned, so
@@ -223,7 +223,7 @@ func (m *member) work(ctx context.Context, s *Session, gen *kafka.Generation) {
 	if len(s.partitions) == 0 {
 		// The broker's data may have been wiped, and the topic with it.
 		if err := m.c.ensureThrottled(ctx, m.topic); err != nil && ctx.Err() == nil {
-			m.c.topics.warn(log, time.Now(), "waiting for the topics", "err", err)
+			m.c.topics.Warn(log, time.Now(), "waiting for the topics", "err", err)
 		}
 	}
 	err := s.run(ctx, gen.Assignments[m.topic.Name], m.fn)

@@ -36,7 +36,7 @@ func TestStalledPartitionsShareALine(t *testing.T) {
 		}
 	}
 	log.Reset()
-	c.stalls.warn(c.cfg.Logger, time.Now().Add(warnInterval), "later")
+	c.stalls.Warn(c.cfg.Logger, time.Now().Add(time.Minute), "later")
 	if !strings.Contains(log.String(), "n=32\n") {
 		t.Errorf("said %q, want the 31 before counted", log.String())
 	}

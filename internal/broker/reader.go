@@ -105,7 +105,7 @@ func (r *reader) handle(ctx context.Context, err error) {
 	if time.Since(r.progress) < stallTime {
 		return
 	}
-	r.c.stalls.warn(r.log, time.Now(), "partition makes no progress, making its reader anew", "offset", r.offset, "err", err)
+	r.c.stalls.Warn(r.log, time.Now(), "partition makes no progress, making its reader anew", "offset", r.offset, "err", err)
 	r.fetcher.reconnect(r.progress)
 	r.progress = time.Now()
 	r.stalls++
