@@ -57,12 +57,6 @@ func (c *Console) BlockedOwners(ctx context.Context, after string, limit int) (B
 	if err != nil {
 		return BlockPage{}, err
 	}
-	page := BlockPage{Blocks: make([]Block, min(len(rows), limit))}
-	for i := range page.Blocks {
-		page.Blocks[i] = blockOf(rows[i])
-	}
-	if len(rows) > limit {
-		page.Next = base64.RawURLEncoding.EncodeToString([]byte(page.Blocks[limit-1].Owner))
-	}
-	return page, nil
+	blocks, next := paged(rows, limit, blockOf, func(b task.BlockedOwner) string { return base64.RawURLEncoding.EncodeToString([]byte(b.Owner)) })
+	return BlockPage{blocks, next}, nil
 }

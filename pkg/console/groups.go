@@ -60,12 +60,6 @@ func (c *Console) Groups(ctx context.Context, open bool, after string, limit int
 	if err != nil {
 		return nil, "", err
 	}
-	groups = make([]Group, min(len(rows), limit))
-	for i := range groups {
-		groups[i] = groupOf(rows[i])
-	}
-	if len(rows) > limit {
-		next = base64.RawURLEncoding.EncodeToString([]byte(groups[limit-1].Name))
-	}
+	groups, next = paged(rows, limit, groupOf, func(g task.Group) string { return base64.RawURLEncoding.EncodeToString([]byte(g.Name)) })
 	return groups, next, nil
 }

@@ -56,14 +56,20 @@ func (c *Console) List(ctx context.Context, f Filter) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	page := Page{Tasks: make([]Task, min(len(rows), limit))}
-	for i := range page.Tasks {
-		page.Tasks[i] = TaskOf(rows[i])
+	tasks, next := paged(rows, limit, TaskOf, formatCursor)
+	return Page{tasks, next}, nil
+}
+
+// paged converts the rows of a page, and returns the place of its last row if more rows than the limit were read.
+func paged[R, T any](rows []R, limit int, convert func(R) T, place func(R) string) (page []T, next string) {
+	page = make([]T, min(len(rows), limit))
+	for i := range page {
+		page[i] = convert(rows[i])
 	}
 	if len(rows) > limit {
-		page.Next = formatCursor(rows[limit-1])
+		next = place(rows[limit-1])
 	}
-	return page, nil
+	return page, next
 }
 
 func pageLimit(limit int) (int, error) { return checkLimit(cmp.Or(limit, DefaultPage), MaxPage) }

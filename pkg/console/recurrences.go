@@ -124,14 +124,8 @@ func (c *Console) Recurrences(ctx context.Context, f RecurrenceFilter) (Recurren
 	if err != nil {
 		return RecurrencePage{}, err
 	}
-	page := RecurrencePage{Recurrences: make([]Recurrence, min(len(rows), f.Limit))}
-	for i := range page.Recurrences {
-		page.Recurrences[i] = RecurrenceOf(rows[i])
-	}
-	if len(rows) > f.Limit {
-		page.Next = page.Recurrences[f.Limit-1].Place()
-	}
-	return page, nil
+	recurrences, next := paged(rows, f.Limit, RecurrenceOf, func(r task.Recurrence) string { return RecurrenceOf(r).Place() })
+	return RecurrencePage{recurrences, next}, nil
 }
 
 // Recurrence reads a recurrence in any state, with its history; task.ErrNoRecurrence if there is none.
