@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -235,11 +236,7 @@ func (c *driftCheck) recheck(ctx context.Context) error {
 	if len(c.missing)+len(c.extra) == 0 {
 		return nil
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(recheckDelay):
-	}
+	loop.Sleep(ctx, recheckDelay)
 	for part := range slices.Chunk(c.missing, driftPage) {
 		still, err := c.stillMissing(ctx, part)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 )
@@ -133,10 +134,8 @@ func (c *Console) Resign(ctx context.Context, name string, term int64) (Resigned
 		if err == nil && now > epoch {
 			return Resigned{Epoch: now, Before: epoch, Took: time.Since(began)}, nil
 		}
-		select {
-		case <-ctx.Done():
+		if loop.Sleep(ctx, resignPoll); ctx.Err() != nil {
 			return Resigned{}, fmt.Errorf("%s: epoch %d was not followed by another within %v: does any process lead?", name, epoch, resignTimeout)
-		case <-time.After(resignPoll):
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -151,11 +152,7 @@ func (c *Console) Operation(ctx context.Context, id task.ID, measure time.Durati
 	perSecond := 0.0
 	if o.State == task.OperationRunning && measure > 0 {
 		began, before := time.Now(), o
-		select {
-		case <-ctx.Done():
-			return OperationLife{}, ctx.Err()
-		case <-time.After(measure):
-		}
+		loop.Sleep(ctx, measure)
 		if o, err = c.client.Operation(ctx, id); err != nil {
 			return OperationLife{}, err
 		}
@@ -179,10 +176,8 @@ const operationPoll = 200 * time.Millisecond
 // nil, with the number of tasks to which the operation has come. An end of ctx ends the wait, not the operation.
 func (c *Console) AwaitOperation(ctx context.Context, o Operation, progress func(done int)) (Operation, error) {
 	for o.State == task.OperationRunning {
-		select {
-		case <-ctx.Done():
+		if loop.Sleep(ctx, operationPoll); ctx.Err() != nil {
 			return o, fmt.Errorf("waiting given up, operation %s goes on: %w", o.ID, ctx.Err())
-		case <-time.After(operationPoll):
 		}
 		row, err := c.client.Operation(ctx, o.ID)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/protocol"
 )
 
@@ -38,11 +39,7 @@ func (c *Console) ShardChange(ctx context.Context, measure time.Duration) (Shard
 	if err != nil || !l.Changing() || l.Paused || measure <= 0 {
 		return shardChangeOf(l), err
 	}
-	select {
-	case <-ctx.Done():
-		return ShardChange{}, ctx.Err()
-	case <-time.After(measure):
-	}
+	loop.Sleep(ctx, measure)
 	later, err := c.store.Layout(ctx)
 	s := shardChangeOf(later)
 	if later.Generation == l.Generation {
@@ -128,11 +125,7 @@ func (c *Console) awaitPolled(ctx context.Context, from, n int) error {
 		case time.Since(began) > polledTimeout:
 			return fmt.Errorf("no event process has claimed %d of the new shards within %v, the number stays: does one lead?", unclaimed, polledTimeout)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(polledPoll):
-		}
+		loop.Sleep(ctx, polledPoll)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -151,10 +152,8 @@ func (c *Console) Rebuild(ctx context.Context, shards []int, progress func(done 
 		if done == 0 && time.Since(began) > rebuildStart {
 			return fmt.Errorf("no daemon has begun within %v: is one running? (it will, once it runs)", rebuildStart)
 		}
-		select {
-		case <-ctx.Done():
+		if loop.Sleep(ctx, rebuildPoll); ctx.Err() != nil {
 			return fmt.Errorf("waiting given up, the rebuild goes on: %w", ctx.Err())
-		case <-time.After(rebuildPoll):
 		}
 	}
 }
