@@ -223,7 +223,7 @@ func listOf(r *v1.ListRequest) (console.Filter, error) {
 		Exclude: exclusionOf(r.GetExclude()),
 	}
 	var err error
-	if f.State, err = stateOf(r.GetState()); err != nil {
+	if f.State, err = stateIn(r.GetState()); err != nil {
 		return f, err
 	}
 	if f.DueAfter, err = momentOf("due_after", r.GetDueAfter()); err != nil {
@@ -240,10 +240,10 @@ func exclusionOf(e *v1.Exclusion) task.Exclusion {
 	return task.Exclusion{Kinds: e.GetKinds(), Labels: e.GetLabels()}
 }
 
-// stateOf reads a state; nil is any.
-func stateOf(s v1.State) (*task.State, error) {
-	for state, name := range stateNames {
-		if name == s {
+// stateIn reads a state; nil is any.
+func stateIn(s v1.State) (*task.State, error) {
+	for state := task.Pending; state <= task.Dead; state++ {
+		if stateOf(state) == s {
 			return &state, nil
 		}
 	}

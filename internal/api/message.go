@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -12,32 +13,22 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-var (
-	stateNames = map[task.State]v1.State{
-		task.Pending: v1.State_STATE_PENDING, task.Done: v1.State_STATE_DONE,
-		task.Cancelled: v1.State_STATE_CANCELLED, task.Dead: v1.State_STATE_DEAD,
-	}
-	outcomeNames = map[task.Outcome]v1.Outcome{
-		task.Made: v1.Outcome_OUTCOME_MADE, task.Kept: v1.Outcome_OUTCOME_KEPT,
-		task.Moved: v1.Outcome_OUTCOME_MOVED, task.Replaced: v1.Outcome_OUTCOME_REPLACED,
-	}
-	recurrenceStates = map[task.RecurrenceState]v1.RecurrenceState{
-		task.RecurrenceActive:  v1.RecurrenceState_RECURRENCE_STATE_ACTIVE,
-		task.RecurrencePaused:  v1.RecurrenceState_RECURRENCE_STATE_PAUSED,
-		task.RecurrenceStopped: v1.RecurrenceState_RECURRENCE_STATE_STOPPED,
-		task.RecurrenceOver:    v1.RecurrenceState_RECURRENCE_STATE_OVER,
-	}
-	operationStates = map[task.OperationState]v1.OperationState{
-		task.OperationRunning:   v1.OperationState_OPERATION_STATE_RUNNING,
-		task.OperationPaused:    v1.OperationState_OPERATION_STATE_PAUSED,
-		task.OperationCancelled: v1.OperationState_OPERATION_STATE_CANCELLED,
-		task.OperationDone:      v1.OperationState_OPERATION_STATE_DONE,
-	}
-	verbNames = map[task.Verb]v1.Verb{
-		task.VerbShift: v1.Verb_VERB_SHIFT, task.VerbCancel: v1.Verb_VERB_CANCEL, task.VerbRequeue: v1.Verb_VERB_REQUEUE,
-		task.VerbRetry: v1.Verb_VERB_RETRY, task.VerbDiscard: v1.Verb_VERB_DISCARD,
-	}
-)
+// enumOf is the value of an enum of the API whose name is the prefix and ours.
+func enumOf[E ~int32](values map[string]int32, prefix, name string) E {
+	return E(values[prefix+strings.ToUpper(name)])
+}
+
+func stateOf(s task.State) v1.State { return enumOf[v1.State](v1.State_value, "STATE_", s.String()) }
+
+func outcomeOf(o task.Outcome) v1.Outcome {
+	return enumOf[v1.Outcome](v1.Outcome_value, "OUTCOME_", o.String())
+}
+
+func verbOf(v task.Verb) v1.Verb { return enumOf[v1.Verb](v1.Verb_value, "VERB_", string(v)) }
+
+func recurrenceState(s task.RecurrenceState) v1.RecurrenceState {
+	return enumOf[v1.RecurrenceState](v1.RecurrenceState_value, "RECURRENCE_STATE_", s.String())
+}
 
 // messageOf is the message of a row, without labels.
 func messageOf(row task.Task) *v1.Task { return taskMessage(console.TaskOf(row)) }
@@ -46,7 +37,7 @@ func taskMessage(t console.Task) *v1.Task {
 	out := &v1.Task{
 		TaskId: t.ID.String(), Kind: t.Kind, Owner: t.Owner, Subject: t.Subject, Labels: t.Labels, Group: t.Group, OrderKey: t.OrderKey,
 		Queue: t.Queue,
-		State: stateNames[t.State], DueAt: stampMs(&t.DueAtMs), RunAt: stampMs(&t.RunAtMs), Version: t.Version,
+		State: stateOf(t.State), DueAt: stampMs(&t.DueAtMs), RunAt: stampMs(&t.RunAtMs), Version: t.Version,
 		Attempt: int32(t.Attempt), MaxAttempts: int32(t.MaxAttempts), //nolint:gosec // columns of 32 bits
 		LastError: t.LastError, CreatedAt: stampMs(&t.CreatedAtMs), UpdatedAt: stampMs(&t.UpdatedAtMs), FinishedAt: stampMs(t.FinishedAt),
 	}
@@ -56,12 +47,12 @@ func taskMessage(t console.Task) *v1.Task {
 
 // scheduled is the answer to a spec.
 func scheduled(spec task.Spec, row task.Task) *v1.ScheduleResponse {
-	return &v1.ScheduleResponse{Task: messageOf(row), Outcome: outcomeNames[spec.Outcome(row)]}
+	return &v1.ScheduleResponse{Task: messageOf(row), Outcome: outcomeOf(spec.Outcome(row))}
 }
 
 func recurrenceMessage(r console.Recurrence) *v1.Recurrence {
 	out := &v1.Recurrence{
-		RecurrenceId: r.ID.String(), Owner: r.Owner, Name: r.Name, State: recurrenceStates[r.State], Note: r.Note,
+		RecurrenceId: r.ID.String(), Owner: r.Owner, Name: r.Name, State: recurrenceState(r.State), Note: r.Note,
 		Timetable: r.Timetable, Policy: policyMessage(r.Policy), Kind: r.Kind, Queue: r.Queue, Subject: r.Subject,
 		MaxAttempts: int32(r.MaxAttempts), //nolint:gosec // a column of 32 bits
 		DueAt:       stampMs(r.DueAtMs), Made: r.Made, Skipped: r.Skipped, CaughtUp: r.CaughtUp,
@@ -85,9 +76,9 @@ func policyMessage(p recur.Policy) *v1.Policy {
 
 func operationMessage(o task.Operation) *v1.Operation {
 	return &v1.Operation{
-		OperationId: o.ID.String(), Verb: verbNames[o.Verb], By: lengthOf(o.By), To: o.To, Filter: filterMessage(o.Filter),
+		OperationId: o.ID.String(), Verb: verbOf(o.Verb), By: lengthOf(o.By), To: o.To, Filter: filterMessage(o.Filter),
 		Rate:  int32(o.Rate), //nolint:gosec // at most a million
-		State: operationStates[o.State], Matched: o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended,
+		State: enumOf[v1.OperationState](v1.OperationState_value, "OPERATION_STATE_", o.State.String()), Matched: o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended,
 		Unchanged: o.Unchanged, Actor: o.Actor, Error: o.Error, Recurrences: o.Recurrences,
 		CreatedAt: stamp(o.CreatedAt), UpdatedAt: stamp(o.UpdatedAt), FinishedAt: stamp(o.FinishedAt),
 	}

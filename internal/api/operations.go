@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -49,12 +50,8 @@ func (s operations) operation(ctx context.Context, r *v1.NewOperation) (task.Ope
 		return task.Operation{}, &task.FieldError{Field: "verb", Problem: "must be set"}
 	}
 	o := task.Operation{To: r.GetTo(), Rate: int(r.GetRate()), Matched: r.GetMatched(), Recurrences: r.GetRecurrences()}
-	for verb, name := range verbNames {
-		if name == r.GetVerb() {
-			o.Verb = verb
-		}
-	}
-	if o.Verb == "" {
+	o.Verb = task.Verb(strings.ToLower(strings.TrimPrefix(r.GetVerb().String(), "VERB_")))
+	if verbOf(o.Verb) == v1.Verb_VERB_UNSPECIFIED {
 		return o, unknownValue("verb", r.GetVerb())
 	}
 	var err error

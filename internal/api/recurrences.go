@@ -88,8 +88,8 @@ func (s recurrences) ListRecurrences(
 	ctx context.Context, r *v1.ListRecurrencesRequest,
 ) (*v1.ListRecurrencesResponse, error) {
 	filter := console.RecurrenceFilter{Owner: r.GetOwner(), Kind: r.GetKind()}
-	for state, name := range recurrenceStates {
-		if name == r.GetState() {
+	for state := task.RecurrenceActive; state <= task.RecurrenceOver; state++ {
+		if recurrenceState(state) == r.GetState() {
 			filter.State = &state
 		}
 	}
