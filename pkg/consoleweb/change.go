@@ -55,9 +55,9 @@ type answer struct {
 func changes() map[string]change {
 	return map[string]change{
 		"task.move":           {VerbMove, askMove, doMove},
-		"task.cancel":         {VerbCancel, askTask("ask.cancel", true), doCancel},
-		"task.retry":          {VerbRetry, askTask("ask.retry", false), doRetry},
-		"task.discard":        {VerbDiscard, askTask("ask.discard", true), doDiscard},
+		"task.cancel":         taskChange(VerbCancel, true, (*console.Console).CancelVersion),
+		"task.retry":          taskChange(VerbRetry, false, (*console.Console).RetryVersion),
+		"task.discard":        taskChange(VerbDiscard, true, (*console.Console).DiscardVersion),
 		"queue.pause":         {VerbQueue, askQueue("ask.pause"), doPause},
 		"queue.resume":        {VerbQueue, askQueue("ask.resume"), doResume},
 		"queue.limit":         {VerbQueue, askLimit, doLimit},

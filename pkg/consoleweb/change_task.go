@@ -102,38 +102,25 @@ func doMove(ctx context.Context, v *visit) (answer, error) {
 	}, nil
 }
 
-func doCancel(ctx context.Context, v *visit) (answer, error) {
-	id, err := idOf(v)
-	if err != nil {
-		return answer{}, err
-	}
-	changed, err := v.c.CancelVersion(ctx, id, shownVersion(v))
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{Text: v.T("did.cancel", v.At(changed.DueAtMs).Text), Back: taskBack(v, id)}, nil
-}
-
-func doRetry(ctx context.Context, v *visit) (answer, error) {
-	id, err := idOf(v)
-	if err != nil {
-		return answer{}, err
-	}
-	if _, err := v.c.RetryVersion(ctx, id, shownVersion(v)); err != nil {
-		return answer{}, err
-	}
-	return answer{Text: v.T("did.retry"), Back: taskBack(v, id)}, nil
-}
-
-func doDiscard(ctx context.Context, v *visit) (answer, error) {
-	id, err := idOf(v)
-	if err != nil {
-		return answer{}, err
-	}
-	if _, err := v.c.DiscardVersion(ctx, id, shownVersion(v)); err != nil {
-		return answer{}, err
-	}
-	return answer{Text: v.T("did.discard"), Back: taskBack(v, id)}, nil
+// taskChange cancels, retries or discards a task, in the version that the page showed.
+func taskChange(
+	verb string, grave bool, do func(c *console.Console, ctx context.Context, id task.ID, version int64) (console.Task, error),
+) change {
+	return change{verb, askTask("ask."+verb, grave), func(ctx context.Context, v *visit) (answer, error) {
+		id, err := idOf(v)
+		if err != nil {
+			return answer{}, err
+		}
+		changed, err := do(v.c, ctx, id, shownVersion(v))
+		if err != nil {
+			return answer{}, err
+		}
+		var due []any // in the text
+		if verb == VerbCancel {
+			due = append(due, v.At(changed.DueAtMs).Text)
+		}
+		return answer{Text: v.T("did."+verb, due...), Back: taskBack(v, id)}, nil
+	}}
 }
 
 // askRecurrence asks about a recurrence.
