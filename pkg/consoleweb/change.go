@@ -53,33 +53,32 @@ type answer struct {
 
 // changes returns all changes by the names that forms send as "do".
 func changes() map[string]change {
-	return map[string]change{
-		"task.move":           {VerbMove, askMove, doMove},
-		"task.cancel":         taskChange(VerbCancel, true, (*console.Console).CancelVersion),
-		"task.retry":          taskChange(VerbRetry, false, (*console.Console).RetryVersion),
-		"task.discard":        taskChange(VerbDiscard, true, (*console.Console).DiscardVersion),
-		"queue.pause":         {VerbQueue, askQueue("ask.pause"), doPause},
-		"queue.resume":        {VerbQueue, askQueue("ask.resume"), doResume},
-		"queue.limit":         {VerbQueue, askLimit, doLimit},
-		"leader.resign":       {VerbLeader, askResign, doResign},
-		"operation.pause":     operationChange("pause", false, (*console.Console).PauseOperation),
-		"operation.resume":    operationChange("resume", false, (*console.Console).ResumeOperation),
-		"operation.stop":      operationChange("stop", true, (*console.Console).StopOperation),
-		"recurrence.pause":    {VerbRecurrence, askRecurrence("ask.rec.pause", false), doPauseRecurrence},
-		"recurrence.resume":   recurrenceChange("resume", false, (*console.Console).ResumeRecurrence),
-		"recurrence.stop":     recurrenceChange("stop", true, (*console.Console).StopRecurrence),
-		"recurrence.run":      {VerbRecurrence, askRecurrence("ask.rec.run", false), doRunRecurrence},
-		"owner.block":         {VerbOwner, askOwner("block"), doBlockOwner},
-		"owner.unblock":       {VerbOwner, askOwner("unblock"), doUnblockOwner},
-		"bulk." + bulkShift:   bulkChange(task.VerbShift),
-		"bulk." + bulkCancel:  bulkChange(task.VerbCancel),
-		"bulk." + bulkRequeue: bulkChange(task.VerbRequeue),
-		"bulk." + bulkRetry:   bulkChange(task.VerbRetry),
-		"bulk." + bulkDiscard: bulkChange(task.VerbDiscard),
-		"bulk.undo":           {VerbMove, askUndo, doUndo},
-		"dead.retry":          {VerbRetry, askDead("ask.dead.retry", false), doDead(task.VerbRetry)},
-		"dead.discard":        {VerbDiscard, askDead("ask.dead.discard", true), doDead(task.VerbDiscard)},
+	all := map[string]change{
+		"task.move":         {VerbMove, askMove, doMove},
+		"task.cancel":       taskChange(VerbCancel, true, (*console.Console).CancelVersion),
+		"task.retry":        taskChange(VerbRetry, false, (*console.Console).RetryVersion),
+		"task.discard":      taskChange(VerbDiscard, true, (*console.Console).DiscardVersion),
+		"queue.pause":       {VerbQueue, askQueue("ask.pause"), doPause},
+		"queue.resume":      {VerbQueue, askQueue("ask.resume"), doResume},
+		"queue.limit":       {VerbQueue, askLimit, doLimit},
+		"leader.resign":     {VerbLeader, askResign, doResign},
+		"operation.pause":   operationChange("pause", false, (*console.Console).PauseOperation),
+		"operation.resume":  operationChange("resume", false, (*console.Console).ResumeOperation),
+		"operation.stop":    operationChange("stop", true, (*console.Console).StopOperation),
+		"recurrence.pause":  {VerbRecurrence, askRecurrence("ask.rec.pause", false), doPauseRecurrence},
+		"recurrence.resume": recurrenceChange("resume", false, (*console.Console).ResumeRecurrence),
+		"recurrence.stop":   recurrenceChange("stop", true, (*console.Console).StopRecurrence),
+		"recurrence.run":    {VerbRecurrence, askRecurrence("ask.rec.run", false), doRunRecurrence},
+		"owner.block":       {VerbOwner, askOwner("block"), doBlockOwner},
+		"owner.unblock":     {VerbOwner, askOwner("unblock"), doUnblockOwner},
+		"bulk.undo":         {VerbMove, askUndo, doUndo},
+		"dead.retry":        {VerbRetry, askDead("ask.dead.retry", false), doDead(task.VerbRetry)},
+		"dead.discard":      {VerbDiscard, askDead("ask.dead.discard", true), doDead(task.VerbDiscard)},
 	}
+	for _, b := range bulkVerbs() {
+		all["bulk."+string(b.verb)] = b.change()
+	}
+	return all
 }
 
 // formID is the name of the field by which a form's answer is known: a browser may send it twice. A question that makes something

@@ -11,15 +11,6 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// The verbs of mass changes as forms name them.
-const (
-	bulkShift   = string(task.VerbShift)
-	bulkCancel  = string(task.VerbCancel)
-	bulkRequeue = string(task.VerbRequeue)
-	bulkRetry   = string(task.VerbRetry)
-	bulkDiscard = string(task.VerbDiscard)
-)
-
 // bulkByQuery is the change that a form with a query names. A console of the version before, which would read no filter in the form
 // and change all tasks, does not know it.
 const bulkByQuery = "query"
@@ -40,14 +31,8 @@ func bulkVerbs() []bulkVerb {
 	}
 }
 
-func bulkChange(verb task.Verb) change {
-	a := change{ask: func(ctx context.Context, v *visit) (question, error) { return askBulk(ctx, v, verb) }, do: doBulk(verb)}
-	for _, b := range bulkVerbs() {
-		if b.verb == verb {
-			a.verb = b.grant
-		}
-	}
-	return a
+func (b bulkVerb) change() change {
+	return change{b.grant, func(ctx context.Context, v *visit) (question, error) { return askBulk(ctx, v, b.verb) }, doBulk(b.verb)}
 }
 
 // bulkOf reads an operation from the form: for the tasks that a query chooses.
