@@ -260,16 +260,15 @@ const subnetBits = 64 // of an IPv6 address: who has one has its whole subnet
 
 // networkOf is whose sign-ins are counted together: those of an IPv4 address, or of an IPv6 subnet.
 func networkOf(r *http.Request) netip.Prefix {
-	sender, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	addr := sender.Addr().Unmap().WithZone("")
-	network, err := addr.Prefix(min(addr.BitLen(), subnetBits))
-	if err != nil {
-		return netip.Prefix{}
-	}
+	addr := senderOf(r)
+	network, _ := addr.Prefix(min(addr.BitLen(), subnetBits)) // none for no address
 	return network
+}
+
+// senderOf is the address from which a request comes; the zero address, which is in no network, if it names none.
+func senderOf(r *http.Request) netip.Addr {
+	sender, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return sender.Addr().Unmap().WithZone("")
 }
 
 // byToken compares with all tokens, in the same time whichever it is.
@@ -288,11 +287,7 @@ func (a *access) byToken(token string, nobody identity) (identity, error) {
 // byProxy reads the headers of a proxy; false if the sender is none, or has signed nobody in. A header that stands twice may be
 // half the client's: it counts for nothing.
 func (a *access) byProxy(r *http.Request) (identity, bool) {
-	sender, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return identity{}, false
-	}
-	addr := sender.Addr().Unmap().WithZone("")
+	addr := senderOf(r)
 	for _, p := range a.cfg.Proxies {
 		if !slices.ContainsFunc(p.From, func(from netip.Prefix) bool { return from.Contains(addr) }) {
 			continue
