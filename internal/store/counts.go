@@ -42,11 +42,7 @@ const oldestBehind = 300 * time.Millisecond
 
 // Count returns the number of rows in a state. It reads an index entry for each row: seconds for tens of millions.
 func (s *Store) Count(ctx context.Context, state task.State) (int64, error) {
-	n, err := s.countDue(ctx, s.db, " WHERE state = ?", int8(state))
-	if err != nil {
-		return 0, fmt.Errorf("count %v tasks: %w", state, err)
-	}
-	return n, nil
+	return s.countDue(ctx, state.String()+" tasks", " WHERE state = ?", int8(state))
 }
 
 // Counts returns the number of rows in each state; states without rows have 0.
@@ -68,16 +64,7 @@ func (s *Store) Counts(ctx context.Context) (map[task.State]int64, error) {
 
 // Overdue counts the pending rows whose run_at passed more than grace ago, on the database's clock.
 func (s *Store) Overdue(ctx context.Context, grace time.Duration) (int64, error) {
-	db, done, err := s.patient()
-	if err != nil {
-		return 0, err
-	}
-	defer done()
-	n, err := s.countDue(ctx, db, " WHERE state = 0 AND run_at < "+s.dialect.now()+" - ?", grace.Milliseconds())
-	if err != nil {
-		return 0, fmt.Errorf("count overdue tasks: %w", err)
-	}
-	return n, nil
+	return s.countDue(ctx, "overdue tasks", " WHERE state = 0 AND run_at < "+s.dialect.now()+" - ?", grace.Milliseconds())
 }
 
 // lateByIntent returns the queues whose tasks are late by intent: paused ones, and those where due tasks wait for a limit.
@@ -116,23 +103,25 @@ func (s *Store) Stuck(ctx context.Context, longer time.Duration) (int64, error) 
 	if len(late) > 0 { // without this condition the server reads only the index
 		where += " AND queue NOT IN (" + marks(len(late)) + ")"
 	}
-	args = append(args, anys(late)...)
+	return s.countDue(ctx, "stuck tasks", where, append(args, anys(late)...)...)
+}
+
+// countDue counts rows by the index of run times.
+func (s *Store) countDue(ctx context.Context, what, where string, args ...any) (int64, error) {
+	return s.count(ctx, what, SelectUntil(ctx)+"COUNT(*) FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+where, args...)
+}
+
+// count runs a SELECT of a number, without a read timeout.
+func (s *Store) count(ctx context.Context, what, text string, args ...any) (n int64, err error) {
 	db, done, err := s.patient()
 	if err != nil {
 		return 0, err
 	}
 	defer done()
-	n, err := s.countDue(ctx, db, where, args...)
-	if err != nil {
-		return 0, fmt.Errorf("count stuck tasks: %w", err)
+	if err := db.GetContext(ctx, &n, text, args...); err != nil {
+		return 0, fmt.Errorf("count %s: %w", what, err)
 	}
 	return n, nil
-}
-
-// countDue counts rows by the index of run times.
-func (s *Store) countDue(ctx context.Context, db *sqlx.DB, where string, args ...any) (n int64, err error) {
-	err = db.GetContext(ctx, &n, SelectUntil(ctx)+"COUNT(*) FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+where, args...)
-	return n, err
 }
 
 // unhandledSpan is longer than a task waits for a worker of its kind before it is tried again.

@@ -217,17 +217,9 @@ func wholeMs(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli()
 
 // CountMatching counts the tasks that the operation would change now, if it had no limit. It reads every row of the verb's state,
 // but for an owner's and for a list of ids.
-func (s *Store) CountMatching(ctx context.Context, o task.Operation) (n int64, err error) {
-	db, done, err := s.patient()
-	if err != nil {
-		return 0, err
-	}
-	defer done()
+func (s *Store) CountMatching(ctx context.Context, o task.Operation) (int64, error) {
 	text, args := s.previewSQL(o)
-	if err := db.GetContext(ctx, &n, SelectUntil(ctx)+"COUNT(*)"+text, args...); err != nil {
-		return 0, fmt.Errorf("count the tasks of an operation: %w", err)
-	}
-	return n, nil
+	return s.count(ctx, "the tasks of an operation", SelectUntil(ctx)+"COUNT(*)"+text, args...)
 }
 
 // Matching reads some of the tasks that CountMatching counts, at most limit, the earliest due first. They are the first ones by id if the

@@ -142,22 +142,13 @@ func (d Dialect) heldQueue() string {
 
 // Behind counts the tasks that have waited for an earlier one of their order key for longer than this. It reads the first limit pending
 // tasks by run time.
-func (s *Store) Behind(ctx context.Context, longer time.Duration, limit int) (n int64, err error) {
+func (s *Store) Behind(ctx context.Context, longer time.Duration, limit int) (int64, error) {
 	floor, err := s.floorMs(ctx)
 	if err != nil {
 		return 0, err
 	}
-	db, done, err := s.patient()
-	if err != nil {
-		return 0, err
-	}
-	defer done()
-	err = db.GetContext(ctx, &n, "SELECT COUNT(*) FROM (SELECT due_at, last_error FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+
+	return s.count(ctx, "tasks behind others", "SELECT COUNT(*) FROM (SELECT due_at, last_error FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+
 		" WHERE state = 0 AND run_at >= ? ORDER BY run_at, id LIMIT ?) AS first WHERE due_at < "+s.dialect.now()+
 		" - ? AND (last_error LIKE ? OR last_error LIKE ?)",
 		floor, limit, longer.Milliseconds(), transition.Behind+"%", transition.BehindTried+"%")
-	if err != nil {
-		return 0, fmt.Errorf("count tasks behind others: %w", err)
-	}
-	return n, nil
 }

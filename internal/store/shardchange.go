@@ -103,16 +103,7 @@ func (s *Store) updateLayout(ctx context.Context, q sqlx.ExtContext, l protocol.
 
 // CountPlaced counts the rows that need a place in the index: pending ones, and dead ones, which may be retried.
 func (s *Store) CountPlaced(ctx context.Context) (int64, error) {
-	db, done, err := s.patient()
-	if err != nil {
-		return 0, err
-	}
-	defer done()
-	n, err := s.countDue(ctx, db, " WHERE state IN (0, 3)")
-	if err != nil {
-		return 0, fmt.Errorf("count pending and dead tasks: %w", err)
-	}
-	return n, nil
+	return s.countDue(ctx, "pending and dead tasks", " WHERE state IN (0, 3)")
 }
 
 // DeadPage is Pending for dead rows.
