@@ -127,7 +127,7 @@ func DropOrdersOfNobody(ctx context.Context, s *Store, ids []task.ID) error {
 
 // DeleteOperations is what PurgeOperations does with the operations that it has chosen.
 func DeleteOperations(ctx context.Context, s *Store, ids []task.ID, before time.Time) error {
-	return s.deleteOperations(ctx, ids, before)
+	return s.deleteOver(ctx, "duetime_operations", ids, before, int64(task.OperationCancelled), int64(task.OperationDone))
 }
 
 // SetPurgeScan sets how many entries of the index a call of Purge examines.

@@ -118,29 +118,7 @@ func (s *Store) RunningOperations(ctx context.Context) ([]task.Operation, error)
 
 // PurgeOperations deletes up to limit operations that came to an end before the moment, and returns their number.
 func (s *Store) PurgeOperations(ctx context.Context, before time.Time, limit int) (int, error) {
-	var ids []task.ID
-	var id task.ID
-	err := forEach(ctx, s.db, "SELECT id FROM duetime_operations WHERE state IN (?, ?) AND updated_at < ? LIMIT ?",
-		[]any{int64(task.OperationCancelled), int64(task.OperationDone), before.UnixMilli(), limit}, []any{idBytes{&id}},
-		func() { ids = append(ids, id) })
-	if err != nil {
-		return 0, fmt.Errorf("find old operations: %w", err)
-	}
-	if len(ids) == 0 {
-		return 0, nil
-	}
-	return len(ids), s.deleteOperations(ctx, ids, before)
-}
-
-// deleteOperations deletes operations that are over. Another purge may have deleted one since it was read, and a caller may
-// have begun one by its id, which stays.
-func (s *Store) deleteOperations(ctx context.Context, ids []task.ID, before time.Time) error {
-	_, err := s.db.ExecContext(ctx, s.dialect.deletePinned("duetime_operations")+" WHERE id IN ("+marks(len(ids))+") AND state IN (?, ?) AND updated_at < ?",
-		append(idArgs(ids), int64(task.OperationCancelled), int64(task.OperationDone), before.UnixMilli())...)
-	if err != nil {
-		return fmt.Errorf("delete %d operations: %w", len(ids), err)
-	}
-	return nil
+	return s.purgeOver(ctx, "duetime_operations", before, limit, int64(task.OperationCancelled), int64(task.OperationDone))
 }
 
 type spanMs struct{ to *time.Duration }

@@ -115,6 +115,32 @@ func (s *Store) deleteRows(ctx context.Context, q sqlx.ExtContext, ids []task.ID
 	return nil
 }
 
+// purgeOver deletes up to limit rows that are in one of the states and have not changed since before, and returns their number.
+func (s *Store) purgeOver(ctx context.Context, table string, before time.Time, limit int, states ...any) (int, error) {
+	var ids []task.ID
+	var id task.ID
+	err := forEach(ctx, s.db, "SELECT id FROM "+table+" WHERE state IN ("+marks(len(states))+") AND updated_at < ? LIMIT ?",
+		append(slices.Clone(states), before.UnixMilli(), limit), []any{idBytes{&id}}, func() { ids = append(ids, id) })
+	if err != nil {
+		return 0, fmt.Errorf("find old rows of %s: %w", table, err)
+	}
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	return len(ids), s.deleteOver(ctx, table, ids, before, states...)
+}
+
+// deleteOver deletes rows that purgeOver has found. Another purge may have deleted one since, and a caller may have begun one by its
+// id, which stays.
+func (s *Store) deleteOver(ctx context.Context, table string, ids []task.ID, before time.Time, states ...any) error {
+	_, err := s.db.ExecContext(ctx, s.dialect.deletePinned(table)+" WHERE id IN ("+marks(len(ids))+") AND state IN ("+marks(len(states))+
+		") AND updated_at < ?", slices.Concat(idArgs(ids), states, []any{before.UnixMilli()})...)
+	if err != nil {
+		return fmt.Errorf("delete %d rows of %s: %w", len(ids), table, err)
+	}
+	return nil
+}
+
 // Purged returns up to where the purges of this process have come: finished rows that changed before are gone, but for what
 // long transactions committed late, and for ticks to come. It is zero before the first purge.
 func (s *Store) Purged() time.Time {

@@ -288,23 +288,5 @@ func (s *Store) StopOver(ctx context.Context, q sqlx.ExtContext, owner string, n
 // PurgeRecurrences deletes up to limit rows that were stopped before the moment, and returns their number. A recurrence that is over
 // stays: otherwise the same definition would begin it anew, and make what Policy.Count has bounded once more.
 func (s *Store) PurgeRecurrences(ctx context.Context, before time.Time, limit int) (int, error) {
-	var ids []any
-	var id task.ID
-	err := forEach(ctx, s.db, "SELECT id FROM duetime_recurrences WHERE state = ? AND updated_at < ? LIMIT ?",
-		[]any{task.RecurrenceStopped, before.UnixMilli(), limit}, []any{idBytes{&id}},
-		func() { ids = append(ids, slices.Clone(id[:])) })
-	if err != nil {
-		return 0, fmt.Errorf("find old recurrences: %w", err)
-	}
-	if len(ids) == 0 {
-		return 0, nil
-	}
-	args := append(slices.Clone(ids), task.RecurrenceStopped, before.UnixMilli())
-	r, err := s.db.ExecContext(ctx, s.dialect.deletePinned("duetime_recurrences")+" WHERE id IN ("+marks(len(ids))+
-		") AND state = ? AND updated_at < ?", args...)
-	if err != nil {
-		return 0, fmt.Errorf("delete %d recurrences: %w", len(ids), err)
-	}
-	n, err := r.RowsAffected()
-	return int(n), err
+	return s.purgeOver(ctx, "duetime_recurrences", before, limit, int64(task.RecurrenceStopped))
 }
