@@ -105,15 +105,3 @@ func (s *Store) deleteInTx(ctx context.Context, ids []task.ID, before time.Time)
 
 // labelCondition is the condition that the row of duetime_tasks has a label; its arguments are the name and the value.
 const labelCondition = "EXISTS (SELECT 1 FROM duetime_labels WHERE name = ? AND value = ? AND task_id = duetime_tasks.id)"
-
-// exclude adds the conditions that a row of duetime_tasks is none of those that the exclusion leaves out.
-func exclude(e task.Exclusion, conditions []string, args []any) ([]string, []any) {
-	if len(e.Kinds) > 0 {
-		conditions, args = append(conditions, "kind NOT IN ("+marks(len(e.Kinds))+")"), append(args, anys(e.Kinds)...)
-	}
-	for _, label := range e.Labels {
-		name, value, _ := strings.Cut(label, "=")
-		conditions, args = append(conditions, "NOT "+labelCondition), append(args, name, value)
-	}
-	return conditions, args
-}

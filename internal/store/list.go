@@ -14,6 +14,51 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
+// conditions are those of a WHERE, with their arguments.
+type conditions struct {
+	texts []string
+	args  []any
+}
+
+func (c *conditions) add(text string, args ...any) {
+	c.texts, c.args = append(c.texts, text), append(c.args, args...)
+}
+
+func (c *conditions) text() string { return strings.Join(c.texts, " AND ") }
+
+// addEqual adds that columns have these values; an empty one is any.
+func (c *conditions) addEqual(owner, kind, queue, subject string) {
+	for _, eq := range [][2]string{{"owner", owner}, {"kind", kind}, {"queue", queue}, {"subject", subject}} {
+		if eq[1] != "" {
+			c.add(eq[0]+" = ?", eq[1])
+		}
+	}
+}
+
+// addDue adds bounds of the due time; a zero one is none.
+func (c *conditions) addDue(from, to time.Time) {
+	if !from.IsZero() {
+		c.add("due_at >= ?", wholeMs(from))
+	}
+	if !to.IsZero() {
+		c.add("due_at < ?", wholeMs(to))
+	}
+}
+
+// wholeMs is the first whole millisecond that is not before the moment.
+func wholeMs(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
+
+// addExclusion adds that a row of duetime_tasks is none of those that the exclusion leaves out.
+func (c *conditions) addExclusion(e task.Exclusion) {
+	if len(e.Kinds) > 0 {
+		c.add("kind NOT IN ("+marks(len(e.Kinds))+")", anys(e.Kinds)...)
+	}
+	for _, label := range e.Labels {
+		name, value, _ := strings.Cut(label, "=")
+		c.add("NOT "+labelCondition, name, value)
+	}
+}
+
 // Filter selects rows for an operator; zero fields select all.
 type Filter struct {
 	Owner     string
@@ -32,9 +77,10 @@ type Filter struct {
 
 // from is the table of tasks, joined to the rows of each label by the conditions. The first label is read first: it names the
 // tasks, which are sorted afterwards. An owner may have fewer tasks than the label: then the database chooses.
-func (f Filter) from(d Dialect) (text string, conditions []string, args []any) {
+func (f Filter) from(d Dialect) (text string, c conditions) {
 	if len(f.Labels) == 0 {
-		return " FROM duetime_tasks", []string{"1 = 1"}, nil
+		c.add("1 = 1")
+		return " FROM duetime_tasks", c
 	}
 	join := d.LeftFirst()
 	if f.Owner != "" {
@@ -44,46 +90,24 @@ func (f Filter) from(d Dialect) (text string, conditions []string, args []any) {
 	for i, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		table := "l" + strconv.Itoa(i)
 		tables = append(tables, "duetime_labels "+table)
-		conditions = append(conditions, table+".name = ? AND "+table+".value = ? AND "+table+".task_id = id")
-		args = append(args, name, f.Labels[name])
+		c.add(table+".name = ? AND "+table+".value = ? AND "+table+".task_id = id", name, f.Labels[name])
 	}
-	return " FROM " + strings.Join(append(tables, "duetime_tasks"), join), conditions, args
+	return " FROM " + strings.Join(append(tables, "duetime_tasks"), join), c
 }
 
 func (f Filter) where(d Dialect) (string, []any) {
-	from, conditions, args := f.from(d)
-	add := func(condition string, arg any) {
-		conditions, args = append(conditions, condition), append(args, arg)
-	}
-	if f.Owner != "" {
-		add("owner = ?", f.Owner)
-	}
-	if f.Kind != "" {
-		add("kind = ?", f.Kind)
-	}
-	if f.Queue != "" {
-		add("queue = ?", f.Queue)
-	}
-	if f.Subject != "" {
-		add("subject = ?", f.Subject)
-	}
+	from, c := f.from(d)
+	c.addEqual(f.Owner, f.Kind, f.Queue, f.Subject)
 	if f.State != nil {
-		add("state = ?", int8(*f.State))
+		c.add("state = ?", int8(*f.State))
 	}
-	if !f.DueAfter.IsZero() {
-		add("due_at >= ?", wholeMs(f.DueAfter))
-	}
-	if !f.DueBefore.IsZero() {
-		add("due_at < ?", wholeMs(f.DueBefore))
-	}
-	conditions, args = exclude(f.Exclude, conditions, args)
+	c.addDue(f.DueAfter, f.DueBefore)
+	c.addExclusion(f.Exclude)
 	if f.After != (protocol.Cursor{}) {
 		due := f.After.At.UnixMilli()
-		conditions = append(conditions, "(due_at > ? OR due_at = ? AND id > ?)")
-		args = append(args, due, due, f.After.ID[:])
+		c.add("(due_at > ? OR due_at = ? AND id > ?)", due, due, f.After.ID[:])
 	}
-	return from + " WHERE " + strings.Join(conditions, " AND ") + " ORDER BY due_at, id LIMIT ?",
-		append(args, cmp.Or(f.Limit, 100))
+	return from + " WHERE " + c.text() + " ORDER BY due_at, id LIMIT ?", append(c.args, cmp.Or(f.Limit, 100))
 }
 
 const (

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -164,56 +163,43 @@ func (s *Store) chosenIDs(ctx context.Context, q sqlx.QueryerContext, o task.Ope
 // rows that have ended since, to be counted as such. A comparison in SQL ignores blanks at the end: transition.OperationMatches decides.
 func (s *Store) chosenBy(o task.Operation) (string, []any) {
 	from, _ := o.Verb.From()
-	conditions, args := []string{"state = ?"}, []any{int64(from)}
-	add := func(condition string, values ...any) {
-		conditions, args = append(conditions, condition), append(args, values...)
+	var c conditions
+	at := o.CreatedAt.UnixMilli()
+	if from == task.Pending && !o.CreatedAt.IsZero() {
+		c.add("(state = ? OR finished_at >= ?)", int64(from), at)
+	} else {
+		c.add("state = ?", int64(from))
 	}
 	if !o.CreatedAt.IsZero() {
-		at := o.CreatedAt.UnixMilli()
-		if from == task.Pending {
-			conditions[0], args = "(state = ? OR finished_at >= ?)", append(args, at)
-		}
-		add("created_at <= ?", at)
+		c.add("created_at <= ?", at)
 	}
 	f := o.Filter
-	for _, c := range [][2]string{{"owner", f.Owner}, {"kind", f.Kind}, {"queue", f.Queue}, {"subject", f.Subject}} {
-		if c[1] != "" {
-			add(c[0]+" = ?", c[1])
-		}
-	}
+	c.addEqual(f.Owner, f.Kind, f.Queue, f.Subject)
 	if f.OwnerPrefix != "" { // no pattern: there is nothing to escape; and unlike =, INSTR heeds blanks at the end
-		add("INSTR(owner, ?) = 1", f.OwnerPrefix)
+		c.add("INSTR(owner, ?) = 1", f.OwnerPrefix)
 	}
-	if !f.DueAfter.IsZero() {
-		add("due_at >= ?", wholeMs(f.DueAfter))
-	}
-	if !f.DueBefore.IsZero() {
-		add("due_at < ?", wholeMs(f.DueBefore))
-	}
+	c.addDue(f.DueAfter, f.DueBefore)
 	if !f.DiedBefore.IsZero() {
-		add("COALESCE(finished_at, 0) < ?", wholeMs(f.DiedBefore))
+		c.add("COALESCE(finished_at, 0) < ?", wholeMs(f.DiedBefore))
 	}
 	for name, value := range f.Labels {
-		add(labelCondition, name, value)
+		c.add(labelCondition, name, value)
 	}
-	conditions, args = exclude(f.Exclude, conditions, args)
+	c.addExclusion(f.Exclude)
 	if o.LeavesRecurrences() {
-		add("(dedup_key IS NULL OR NOT (" + ofTicks + "))")
+		c.add("(dedup_key IS NULL OR NOT (" + ofTicks + "))")
 	}
 	if o.Verb == task.VerbRequeue {
-		add("queue <> ?", o.To)
+		c.add("queue <> ?", o.To)
 	}
 	if !o.Undoes.IsZero() { // the first condition spares most rows the second, which asks an index for each
-		add("updated_at >= (SELECT created_at FROM duetime_operations WHERE id = ?)", o.Undoes[:])
-		add("updated_at = (SELECT MAX(at) FROM duetime_history AS h WHERE task = duetime_tasks.id AND event = ? AND detail LIKE ?"+
+		c.add("updated_at >= (SELECT created_at FROM duetime_operations WHERE id = ?)", o.Undoes[:])
+		c.add("updated_at = (SELECT MAX(at) FROM duetime_history AS h WHERE task = duetime_tasks.id AND event = ? AND detail LIKE ?"+
 			" AND NOT EXISTS (SELECT 1 FROM duetime_history AS later WHERE later.task = h.task AND later.seq > h.seq AND later.at = h.at))",
 			protocol.EventMoved, transition.ShiftedDetail(o.Undoes, -o.By))
 	}
-	return strings.Join(conditions, " AND "), args
+	return c.text(), c.args
 }
-
-// wholeMs is the first whole millisecond that is not before the moment.
-func wholeMs(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
 // CountMatching counts the tasks that the operation would change now, if it had no limit. It reads every row of the verb's state,
 // but for an owner's and for a list of ids.

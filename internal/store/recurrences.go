@@ -110,19 +110,14 @@ type RecurrenceFilter struct {
 
 // ListRecurrences reads the recurrences that the filter selects, by owner and name.
 func (s *Store) ListRecurrences(ctx context.Context, f RecurrenceFilter) ([]task.Recurrence, error) {
-	text, args := " FROM duetime_recurrences"+s.dialect.Force("duetime_recurrences_name")+" WHERE (owner > ? OR owner = ? AND name > ?)",
-		[]any{f.AfterName[0], f.AfterName[0], f.AfterName[1]}
-	if f.Owner != "" {
-		text, args = text+" AND owner = ?", append(args, f.Owner)
-	}
-	if f.Kind != "" {
-		text, args = text+" AND kind = ?", append(args, f.Kind)
-	}
+	var c conditions
+	c.add("(owner > ? OR owner = ? AND name > ?)", f.AfterName[0], f.AfterName[0], f.AfterName[1])
+	c.addEqual(f.Owner, f.Kind, "", "")
 	if f.State != nil {
-		text, args = text+" AND state = ?", append(args, int64(*f.State))
+		c.add("state = ?", int64(*f.State))
 	}
-	text, args = SelectUntil(ctx)+recurrenceList+text+" ORDER BY owner, name LIMIT ?", append(args, f.Limit)
-	found, err := queryRows(ctx, s.db, recurrenceColumns, text, args)
+	found, err := queryRows(ctx, s.db, recurrenceColumns, SelectUntil(ctx)+recurrenceList+" FROM duetime_recurrences"+
+		s.dialect.Force("duetime_recurrences_name")+" WHERE "+c.text()+" ORDER BY owner, name LIMIT ?", append(c.args, f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("list recurrences: %w", err)
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/duetime/duetime/internal/protocol"
@@ -42,20 +41,12 @@ func (s *Store) Walk(ctx context.Context, q WalkQuery) (tasks []task.Task, next 
 
 // sql reads one row more than are returned, which says that there are more.
 func (q WalkQuery) sql(d Dialect, w window, end protocol.Cursor) (string, []any) {
-	conditions, values := []string{"state = ?"}, []any{int8(q.State)}
-	for _, c := range []struct{ column, value string }{{"kind", q.Kind}, {"queue", q.Queue}, {"subject", q.Subject}} {
-		if c.value != "" {
-			conditions, values = append(conditions, c.column+" = ?"), append(values, c.value)
-		}
-	}
-	if !q.DueAfter.IsZero() {
-		conditions, values = append(conditions, "due_at >= ?"), append(values, wholeMs(q.DueAfter))
-	}
-	if !q.DueBefore.IsZero() {
-		conditions, values = append(conditions, "due_at < ?"), append(values, wholeMs(q.DueBefore))
-	}
-	conditions, values = exclude(q.Exclude, conditions, values)
-	return walkOrder(q.State).selectSQL(d, w, end, strings.Join(conditions, " AND "), values, q.Limit+1)
+	var c conditions
+	c.add("state = ?", int8(q.State))
+	c.addEqual("", q.Kind, q.Queue, q.Subject)
+	c.addDue(q.DueAfter, q.DueBefore)
+	c.addExclusion(q.Exclude)
+	return walkOrder(q.State).selectSQL(d, w, end, c.text(), c.args, q.Limit+1)
 }
 
 func walkOrder(state task.State) indexOrder {
