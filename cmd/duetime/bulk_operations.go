@@ -52,11 +52,7 @@ Without an id it is the one that is running or paused.`,
 	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.withOperation(cmd.Context(), args, func(c *console.Console, id task.ID) error {
-			life, err := c.Operation(cmd.Context(), id, rateTime)
-			if err != nil {
-				return err
-			}
-			return show(t, life, t.writeOperationLife)
+			return showing(t, t.writeOperationLife)(c.Operation(cmd.Context(), id, rateTime))
 		})
 	}
 	return cmd
@@ -89,11 +85,7 @@ Without an id it is the one that is running or paused.`,
 	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.withOperation(cmd.Context(), args, func(c *console.Console, id task.ID) error {
-			changed, err := change(c, cmd.Context(), id)
-			if err != nil {
-				return err
-			}
-			return show(t, changed, t.writeOperation)
+			return showing(t, t.writeOperation)(change(c, cmd.Context(), id))
 		})
 	}
 	return cmd

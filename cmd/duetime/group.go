@@ -29,11 +29,7 @@ func (t *tool) groupGet() *cobra.Command {
 	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.with(cmd.Context(), func(c *console.Console) error {
-			g, err := c.Group(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return show(t, g, t.writeGroup)
+			return showing(t, t.writeGroup)(c.Group(cmd.Context(), args[0]))
 		})
 	}
 	return cmd

@@ -62,13 +62,7 @@ func (t *tool) changeQueue(
 }
 
 func (t *tool) listPauses(ctx context.Context) error {
-	return t.with(ctx, func(c *console.Console) error {
-		pauses, err := c.Pauses(ctx)
-		if err != nil {
-			return err
-		}
-		return show(t, pauses, t.writePauses)
-	})
+	return t.with(ctx, func(c *console.Console) error { return showing(t, t.writePauses)(c.Pauses(ctx)) })
 }
 
 func (t *tool) writePauses(pauses []console.Pause) error {

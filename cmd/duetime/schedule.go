@@ -93,13 +93,10 @@ func (t *tool) scheduleGet() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.with(cmd.Context(), func(c *console.Console) error {
 			life, err := c.Recurrence(cmd.Context(), args[0], args[1])
-			if err != nil {
-				return err
-			}
 			if life.Cut {
 				_, _ = fmt.Fprintf(t.errs, "its life is longer: these are the newest %s lines\n", thousands(console.MaxHistory))
 			}
-			return show(t, life, t.writeRecurrenceLife)
+			return showing(t, t.writeRecurrenceLife)(life, err)
 		})
 	}
 	return cmd
@@ -140,11 +137,7 @@ func (t *tool) scheduleRun() *cobra.Command {
 	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.with(cmd.Context(), func(c *console.Console) error {
-			made, err := c.RunRecurrence(cmd.Context(), args[0], args[1])
-			if err != nil {
-				return err
-			}
-			return show(t, made, t.writeTask)
+			return showing(t, t.writeTask)(c.RunRecurrence(cmd.Context(), args[0], args[1]))
 		})
 	}
 	return cmd
@@ -195,11 +188,7 @@ func (t *tool) stopAll(ctx context.Context, owner string) error {
 // changeRecurrence changes one recurrence and shows it.
 func (t *tool) changeRecurrence(ctx context.Context, change func(*console.Console) (console.Recurrence, error)) error {
 	return t.with(ctx, func(c *console.Console) error {
-		changed, err := change(c)
-		if err != nil {
-			return err
-		}
-		return show(t, changed, func(r console.Recurrence) error { return t.writeRecurrence(console.RecurrenceLife{Recurrence: r}) })
+		return showing(t, func(r console.Recurrence) error { return t.writeRecurrence(console.RecurrenceLife{Recurrence: r}) })(change(c))
 	})
 }
 

@@ -23,11 +23,7 @@ func (t *tool) stats() *cobra.Command {
 				return fmt.Errorf("--window %v is below 0s", window)
 			}
 			return t.with(cmd.Context(), func(c *console.Console) error {
-				st, err := c.Stats(cmd.Context(), window)
-				if err != nil {
-					return err
-				}
-				return show(t, st, t.writeStats)
+				return showing(t, t.writeStats)(c.Stats(cmd.Context(), window))
 			})
 		},
 	}

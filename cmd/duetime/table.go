@@ -41,6 +41,16 @@ func show[V any](t *tool, answer V, write func(V) error) error {
 	return e.Encode(answer)
 }
 
+// showing returns a function that shows what a call has answered, or returns its error.
+func showing[V any](t *tool, write func(V) error) func(answer V, err error) error {
+	return func(answer V, err error) error {
+		if err != nil {
+			return err
+		}
+		return show(t, answer, write)
+	}
+}
+
 // showPage is show for a page of rows. It names the next page on standard error: standard output has only rows.
 func showPage[V any](t *tool, rows []V, next string, write func([]V) error) error {
 	err := show(t, rows, write)
@@ -55,11 +65,7 @@ func shows[V any](t *tool, cmd *cobra.Command, read func(*console.Console, conte
 	t.jsonFlag(cmd, jsonArray)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return t.with(cmd.Context(), func(c *console.Console) error {
-			rows, err := read(c, cmd.Context())
-			if err != nil {
-				return err
-			}
-			return show(t, rows, write)
+			return showing(t, write)(read(c, cmd.Context()))
 		})
 	}
 }

@@ -29,13 +29,10 @@ func (t *tool) taskGet() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.withTask(cmd.Context(), args[0], func(c *console.Console, id task.ID) error {
 			life, err := c.Task(cmd.Context(), id)
-			if err != nil {
-				return err
-			}
 			if life.Cut {
 				_, _ = fmt.Fprintf(t.errs, "its life is longer: these are the newest %s lines\n", thousands(console.MaxHistory))
 			}
-			return show(t, life, t.writeLife)
+			return showing(t, t.writeLife)(life, err)
 		})
 	}
 	return cmd
@@ -147,11 +144,7 @@ func (t *tool) withTask(ctx context.Context, text string, fn func(c *console.Con
 // change changes one task and shows it.
 func (t *tool) change(ctx context.Context, text string, change changeFunc) error {
 	return t.withTask(ctx, text, func(c *console.Console, id task.ID) error {
-		changed, err := change(c, ctx, id)
-		if err != nil {
-			return err
-		}
-		return show(t, changed, t.writeTask)
+		return showing(t, t.writeTask)(change(c, ctx, id))
 	})
 }
 

@@ -23,10 +23,7 @@ func (t *tool) version() *cobra.Command {
 		Short: "Show what this tool was built from: version, commit, Go, tz database and schema",
 		RunE: func(*cobra.Command, []string) error {
 			schema, err := store.NewestMigration(migrations.Files, store.MySQL)
-			if err != nil {
-				return err
-			}
-			return show(t, builtFrom{build.Read(), schema}, t.writeVersion)
+			return showing(t, t.writeVersion)(builtFrom{build.Read(), schema}, err)
 		},
 	}
 	t.jsonFlag(cmd, jsonObject)

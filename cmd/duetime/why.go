@@ -31,10 +31,7 @@ are away are answers too, and leave the exit code at 0. docs/WHY.md lists the ru
 				if err == nil && len(args) > 0 {
 					said, err = said.Task(ctx, id)
 				}
-				if err != nil {
-					return err
-				}
-				return show(t, said, t.writeWhy)
+				return showing(t, t.writeWhy)(said, err)
 			})
 		},
 	}
