@@ -22,8 +22,7 @@ type filterFlags struct {
 	labels              []string // name=value
 	group               string
 	exclude             task.Exclusion
-	after               string // the cursor
-	limit               int
+	placeFlags
 }
 
 func (t *tool) addFilterFlags(cmd *cobra.Command, f *filterFlags) {
@@ -44,9 +43,7 @@ func (t *tool) addFilterFlags(cmd *cobra.Command, f *filterFlags) {
 // addListFlags adds the flags of the commands that list tasks.
 func (t *tool) addListFlags(cmd *cobra.Command, f *filterFlags) {
 	t.addFilterFlags(cmd, f)
-	cmd.Flags().IntVar(&f.limit, "limit", console.DefaultPage, fmt.Sprintf("most tasks to list, 1 to %d", console.MaxPage))
-	cmd.Flags().StringVar(&f.after, "after", "", "go on behind this place, as an earlier list named it")
-	t.jsonFlag(cmd, jsonArray)
+	t.addPlaceFlags(cmd, &f.placeFlags, "tasks")
 }
 
 // filter reads the flags. now is this machine's clock, in the operator's zone.

@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/pkg/console"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 func (t *tool) group() *cobra.Command {
@@ -36,36 +33,13 @@ func (t *tool) groupGet() *cobra.Command {
 }
 
 func (t *tool) groupList() *cobra.Command {
-	var after string
-	var limit int
 	var open bool
-	cmd := &cobra.Command{
-		Use: "list", Short: "List groups, by name", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkLimit(limit); err != nil {
-				return err
-			}
-			return t.listGroups(cmd.Context(), open, after, limit)
-		},
-	}
+	cmd := &cobra.Command{Use: "list", Short: "List groups, by name", Args: cobra.NoArgs}
 	cmd.Flags().BoolVar(&open, "open", false, "only groups that have not ended")
-	cmd.Flags().IntVar(&limit, "limit", console.DefaultPage, fmt.Sprintf("most groups to list, 1 to %d", console.MaxPage))
-	cmd.Flags().StringVar(&after, "after", "", "go on behind this place, as an earlier list named it")
-	t.jsonFlag(cmd, jsonArray)
-	return cmd
-}
-
-func (t *tool) listGroups(ctx context.Context, open bool, after string, limit int) error {
-	return t.with(ctx, func(c *console.Console) error {
-		groups, next, err := c.Groups(ctx, open, after, limit)
-		if wrong, is := errors.AsType[*task.FieldError](err); is {
-			return fmt.Errorf("--after %s: %q", wrong.Problem, after)
-		}
-		if err != nil {
-			return err
-		}
-		return showPage(t, groups, next, t.writeGroups)
+	pages(t, cmd, "groups", t.writeGroups, func(ctx context.Context, c *console.Console, after string, limit int) ([]console.Group, string, error) {
+		return c.Groups(ctx, open, after, limit)
 	})
+	return cmd
 }
 
 func (t *tool) writeGroup(g console.Group) error {

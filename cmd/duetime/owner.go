@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/pkg/console"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 func (t *tool) owner() *cobra.Command {
@@ -59,34 +57,12 @@ func (t *tool) ownerUnblock() *cobra.Command {
 }
 
 func (t *tool) ownerBlocked() *cobra.Command {
-	var after string
-	var limit int
-	cmd := &cobra.Command{
-		Use: "blocked", Short: "List blocked owners, by name", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkLimit(limit); err != nil {
-				return err
-			}
-			return t.listBlocked(cmd.Context(), after, limit)
-		},
-	}
-	cmd.Flags().IntVar(&limit, "limit", console.DefaultPage, fmt.Sprintf("most owners to list, 1 to %d", console.MaxPage))
-	cmd.Flags().StringVar(&after, "after", "", "go on behind this place, as an earlier list named it")
-	t.jsonFlag(cmd, jsonArray)
-	return cmd
-}
-
-func (t *tool) listBlocked(ctx context.Context, after string, limit int) error {
-	return t.with(ctx, func(c *console.Console) error {
+	cmd := &cobra.Command{Use: "blocked", Short: "List blocked owners, by name", Args: cobra.NoArgs}
+	pages(t, cmd, "owners", t.writeBlocks, func(ctx context.Context, c *console.Console, after string, limit int) ([]console.Block, string, error) {
 		page, err := c.BlockedOwners(ctx, after, limit)
-		if wrong, is := errors.AsType[*task.FieldError](err); is {
-			return fmt.Errorf("--after %s: %q", wrong.Problem, after)
-		}
-		if err != nil {
-			return err
-		}
-		return showPage(t, page.Blocks, page.Next, t.writeBlocks)
+		return page.Blocks, page.Next, err
 	})
+	return cmd
 }
 
 func (t *tool) writeBlocks(blocks []console.Block) error {

@@ -30,42 +30,29 @@ func (t *tool) scheduleList() *cobra.Command {
 	var state string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List recurrences, by owner and name", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkLimit(f.Limit); err != nil {
-				return err
+		PreRunE: func(*cobra.Command, []string) error {
+			if state == "" {
+				return nil
 			}
-			if state != "" {
-				s, err := recurrenceState(state)
-				if err != nil {
-					return fmt.Errorf("--state: %w", err)
-				}
-				f.State = &s
+			s, err := recurrenceState(state)
+			if err != nil {
+				return fmt.Errorf("--state: %w", err)
 			}
-			return t.listRecurrences(cmd.Context(), f)
+			f.State = &s
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&f.Owner, "owner", "", "only recurrences of this owner")
 	cmd.Flags().StringVar(&f.Kind, "kind", "", "only recurrences that make tasks of this kind")
 	cmd.Flags().StringVar(&state, "state", "", "only active, paused, stopped or over ones")
-	cmd.Flags().IntVar(&f.Limit, "limit", console.DefaultPage, fmt.Sprintf("most recurrences to list, 1 to %d", console.MaxPage))
-	cmd.Flags().StringVar(&f.After, "after", "", "go on behind this place, as an earlier list named it")
-	t.jsonFlag(cmd, jsonArray)
 	complete(cmd, "state", fixed("active", "paused", "stopped", "over"))
 	complete(cmd, "kind", t.kinds)
-	return cmd
-}
-
-func (t *tool) listRecurrences(ctx context.Context, f console.RecurrenceFilter) error {
-	return t.with(ctx, func(c *console.Console) error {
+	pages(t, cmd, "recurrences", t.writeRecurrences, func(ctx context.Context, c *console.Console, after string, limit int) ([]console.Recurrence, string, error) {
+		f.After, f.Limit = after, limit
 		page, err := c.Recurrences(ctx, f)
-		if wrong, is := errors.AsType[*task.FieldError](err); is && wrong.Field == "cursor" {
-			return fmt.Errorf("--after %s: %q", wrong.Problem, f.After)
-		}
-		if err != nil {
-			return err
-		}
-		return showPage(t, page.Recurrences, page.Next, t.writeRecurrences)
+		return page.Recurrences, page.Next, err
 	})
+	return cmd
 }
 
 func (t *tool) writeRecurrences(rows []console.Recurrence) error {

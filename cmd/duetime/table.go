@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 const (
@@ -68,6 +70,42 @@ func shows[V any](t *tool, cmd *cobra.Command, read func(*console.Console, conte
 			return showing(t, write)(read(c, cmd.Context()))
 		})
 	}
+}
+
+// pages makes the command read a page of what it lists, and show it.
+func pages[V any](
+	t *tool, cmd *cobra.Command, what string, write func([]V) error,
+	read func(ctx context.Context, c *console.Console, after string, limit int) (rows []V, next string, err error),
+) {
+	var place placeFlags
+	t.addPlaceFlags(cmd, &place, what)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkLimit(place.limit); err != nil {
+			return err
+		}
+		return t.with(cmd.Context(), func(c *console.Console) error {
+			rows, next, err := read(cmd.Context(), c, place.after, place.limit)
+			if wrong, is := errors.AsType[*task.FieldError](err); is && wrong.Field == "cursor" {
+				return fmt.Errorf("--after %s: %q", wrong.Problem, place.after)
+			}
+			if err != nil {
+				return err
+			}
+			return showPage(t, rows, next, write)
+		})
+	}
+}
+
+// placeFlags say which page of a list is wanted.
+type placeFlags struct {
+	after string // the cursor
+	limit int
+}
+
+func (t *tool) addPlaceFlags(cmd *cobra.Command, f *placeFlags, what string) {
+	cmd.Flags().IntVar(&f.limit, "limit", console.DefaultPage, fmt.Sprintf("most %s to list, 1 to %d", what, console.MaxPage))
+	cmd.Flags().StringVar(&f.after, "after", "", "go on behind this place, as an earlier list named it")
+	t.jsonFlag(cmd, jsonArray)
 }
 
 func checkLimit(limit int) error {
