@@ -17,9 +17,9 @@ func (t *tool) dead() *cobra.Command {
 		Use: "dead", Short: "Look at dead tasks, retry them or take them off the list", Args: cobra.NoArgs, RunE: needsCommand,
 	}
 	cmd.AddCommand(t.deadList(), t.deadChange(deadChange{
-		task.VerbRetry, "Make dead tasks pending again, due now, with all their attempts", "retried", (*console.Console).RetryVersion,
+		task.VerbRetry, "Make dead tasks pending again, due now, with all their attempts", "retried", (*console.Console).Retry,
 	}), t.deadChange(deadChange{
-		task.VerbDiscard, "Take dead tasks off the list: they end as cancelled", "discarded", (*console.Console).DiscardVersion,
+		task.VerbDiscard, "Take dead tasks off the list: they end as cancelled", "discarded", (*console.Console).Discard,
 	}))
 	return cmd
 }
@@ -69,7 +69,7 @@ func died(row console.Task, format func(ms int64) string) string {
 type deadChange struct {
 	verb        task.Verb
 	short, past string
-	one         func(*console.Console, context.Context, task.ID, int64) (console.Task, error)
+	one         changeFunc
 }
 
 func (t *tool) deadChange(d deadChange) *cobra.Command {

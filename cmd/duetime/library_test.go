@@ -25,11 +25,11 @@ var inLibrary = map[string][]any{
 	"task list":         {(*console.Console).List},
 	"task cancel":       {(*console.Console).Cancel},
 	"task reschedule":   {(*console.Console).Reschedule, (*console.Console).Shift},
-	"task retry":        {(*console.Console).RetryOne},
+	"task retry":        {(*console.Console).Retry},
 	"task requeue":      {(*console.Console).Requeue},
 	"dead list":         {(*console.Console).List},
-	"dead retry":        {(*console.Console).RetryVersion, (*console.Console).PreviewBulk, (*console.Console).Bulk, (*console.Console).AwaitOperation},
-	"dead discard":      {(*console.Console).DiscardVersion, (*console.Console).PreviewBulk, (*console.Console).Bulk, (*console.Console).AwaitOperation},
+	"dead retry":        {(*console.Console).Retry, (*console.Console).PreviewBulk, (*console.Console).Bulk, (*console.Console).AwaitOperation},
+	"dead discard":      {(*console.Console).Discard, (*console.Console).PreviewBulk, (*console.Console).Bulk, (*console.Console).AwaitOperation},
 	"schedule list":     {(*console.Console).Recurrences},
 	"schedule get":      {(*console.Console).Recurrence},
 	"schedule pause":    {(*console.Console).PauseRecurrence},
@@ -96,11 +96,10 @@ var toolOnly = map[string]string{
 
 // helpers are the console's calls that no command makes: they serve other calls, or a page.
 var helpers = []any{
-	(*console.Console).As, (*console.Console).WithKeys, (*console.Console).BlockedOwner, (*console.Console).CancelVersion, (*console.Console).CheckQueue,
+	(*console.Console).As, (*console.Console).WithKeys, (*console.Console).BlockedOwner, (*console.Console).CheckQueue,
 	(*console.Console).Clock, (*console.Console).DeadAlike, (*console.Console).Deploys, (*console.Console).Drift, (*console.Console).Grace,
 	(*console.Console).Labels, (*console.Console).ListBounded, (*console.Console).OnlyOperation, (*console.Console).QueueNames,
-	(*console.Console).RescheduleVersion, (*console.Console).Rows,
-	(*console.Console).RunRecurrenceOnce, (*console.Console).SetLimits, (*console.Console).ShardCount, (*console.Console).Term,
+	(*console.Console).Rows, (*console.Console).RunRecurrenceOnce, (*console.Console).SetLimits, (*console.Console).ShardCount, (*console.Console).Term,
 }
 
 // commands returns the paths of all commands that do something, without the tool's name.

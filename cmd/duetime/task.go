@@ -79,7 +79,7 @@ func (t *tool) taskRetry() *cobra.Command {
 	}
 	t.jsonFlag(cmd, jsonObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return t.change(cmd.Context(), args[0], (*console.Console).RetryOne)
+		return t.change(cmd.Context(), args[0], (*console.Console).Retry)
 	}
 	return cmd
 }
@@ -105,8 +105,8 @@ func (t *tool) taskReschedule() *cobra.Command {
 	return cmd
 }
 
-// changeFunc changes one task.
-type changeFunc func(*console.Console, context.Context, task.ID) (console.Task, error)
+// changeFunc changes one task, in the version that was seen; 0 is any.
+type changeFunc func(c *console.Console, ctx context.Context, id task.ID, version int64) (console.Task, error)
 
 // mover reads the flags of reschedule, one of which is given.
 func (t *tool) mover(at, by string) (changeFunc, error) {
@@ -115,7 +115,7 @@ func (t *tool) mover(at, by string) (changeFunc, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--by: %w", err)
 		}
-		return func(c *console.Console, ctx context.Context, id task.ID) (console.Task, error) {
+		return func(c *console.Console, ctx context.Context, id task.ID, _ int64) (console.Task, error) {
 			return c.Shift(ctx, id, d)
 		}, nil
 	}
@@ -127,8 +127,8 @@ func (t *tool) mover(at, by string) (changeFunc, error) {
 	if m.At.IsZero() {
 		due = task.In(max(m.From, 0)) // counts from the database's clock
 	}
-	return func(c *console.Console, ctx context.Context, id task.ID) (console.Task, error) {
-		return c.Reschedule(ctx, id, due)
+	return func(c *console.Console, ctx context.Context, id task.ID, version int64) (console.Task, error) {
+		return c.Reschedule(ctx, id, version, due)
 	}, nil
 }
 
@@ -144,7 +144,7 @@ func (t *tool) withTask(ctx context.Context, text string, fn func(c *console.Con
 // change changes one task and shows it.
 func (t *tool) change(ctx context.Context, text string, change changeFunc) error {
 	return t.withTask(ctx, text, func(c *console.Console, id task.ID) error {
-		return showing(t, t.writeTask)(change(c, ctx, id))
+		return showing(t, t.writeTask)(change(c, ctx, id, 0))
 	})
 }
 

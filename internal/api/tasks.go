@@ -273,7 +273,7 @@ func (s tasks) Retry(ctx context.Context, r *v1.RetryRequest) (*v1.RetryResponse
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.console.As(callerOf(ctx).operator()).RetryVersion(ctx, id, seen)
+	t, err := s.console.As(callerOf(ctx).operator()).Retry(ctx, id, seen)
 	if stale, is := errors.AsType[interface {
 		error
 		Stands() int64

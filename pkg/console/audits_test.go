@@ -22,7 +22,7 @@ func TestAudit(t *testing.T) {
 	pipelinetest.Must(t, err)
 	_, err = ann.Pause(ctx, "mails")
 	pipelinetest.Must(t, err)
-	_, err = ann.As("bob@host").Cancel(ctx, moved.ID)
+	_, err = ann.As("bob@host").Cancel(ctx, moved.ID, 0)
 	pipelinetest.Must(t, err)
 	now, err := w.store.Now(ctx, nil)
 	pipelinetest.Must(t, err)

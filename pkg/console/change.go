@@ -11,24 +11,14 @@ import (
 )
 
 // Cancel cancels a pending task. Its errors are those of schedule.Tx: task.ErrNotFound, task.ErrRunning, and one that is
-// task.ErrFinished if the task has ended.
-func (c *Console) Cancel(ctx context.Context, id task.ID) (Task, error) {
-	return c.CancelVersion(ctx, id, 0)
-}
-
-// CancelVersion is Cancel for a task as its caller has seen it: if it has another version now, the error is ErrMeanwhile. Version 0
-// stands for any.
-func (c *Console) CancelVersion(ctx context.Context, id task.ID, version int64) (Task, error) {
+// task.ErrFinished if the task has ended. If the task no longer has the version that its caller has seen, the error is ErrMeanwhile;
+// version 0 stands for any.
+func (c *Console) Cancel(ctx context.Context, id task.ID, version int64) (Task, error) {
 	return c.changeVersion(ctx, version, func(tx *schedule.Tx) (task.Task, error) { return tx.Cancel(ctx, id) })
 }
 
-// Reschedule gives a pending task another due time; the past means now. Its errors are those of Cancel.
-func (c *Console) Reschedule(ctx context.Context, id task.ID, due task.When) (Task, error) {
-	return c.RescheduleVersion(ctx, id, 0, due)
-}
-
-// RescheduleVersion is Reschedule for a task as its caller has seen it; see CancelVersion.
-func (c *Console) RescheduleVersion(ctx context.Context, id task.ID, version int64, due task.When) (Task, error) {
+// Reschedule gives a pending task another due time; the past means now. Its version and its errors are those of Cancel.
+func (c *Console) Reschedule(ctx context.Context, id task.ID, version int64, due task.When) (Task, error) {
 	return c.changeVersion(ctx, version, func(tx *schedule.Tx) (task.Task, error) { return tx.Reschedule(ctx, id, due) })
 }
 

@@ -100,7 +100,7 @@ func TestRetryOfADeadTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dead := w.dead(task.Key("a"))
-	_, err := w.console().RetryOne(t.Context(), dead.ID)
+	_, err := w.console().Retry(t.Context(), dead.ID, 0)
 	pipelinetest.Must(t, err)
 	row := w.store.Row(dead.ID)
 	if row.State != task.Pending || row.Attempt != 0 || row.Version != dead.Version+1 || row.DedupKey != "ka" || row.DueAt.After(row.UpdatedAt) {
@@ -116,10 +116,10 @@ func TestRetryForABlockedOwner(t *testing.T) {
 	o := w.console()
 	dead := w.dead()
 	w.store.Exec("INSERT INTO duetime_blocks (owner, at, actor) VALUES ('ann', 1, 'test')")
-	if _, err := o.RetryOne(t.Context(), dead.ID); !errors.Is(err, task.ErrOwnerBlocked) {
+	if _, err := o.Retry(t.Context(), dead.ID, 0); !errors.Is(err, task.ErrOwnerBlocked) {
 		t.Errorf("retried: %v, want %v", err, task.ErrOwnerBlocked)
 	}
-	_, err := o.DiscardVersion(t.Context(), dead.ID, 0)
+	_, err := o.Discard(t.Context(), dead.ID, 0)
 	pipelinetest.Must(t, err)
 	row := w.store.Row(dead.ID)
 	if row.State != task.Cancelled || row.LastError != "sick" || row.FinishedAt.IsZero() {
@@ -148,7 +148,7 @@ func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
 		{dead.ID, nil},
 		{dead.ID, task.ErrNotDead},
 	} {
-		if _, err := o.RetryOne(t.Context(), c.id); !errors.Is(err, c.want) {
+		if _, err := o.Retry(t.Context(), c.id, 0); !errors.Is(err, c.want) {
 			t.Errorf("error %v, want %v", err, c.want)
 		}
 	}
@@ -206,7 +206,7 @@ func TestNoChangeWithoutItsLine(t *testing.T) {
 	dead := w.dead()
 	w.store.Exec("DROP TABLE duetime_history")
 	o := w.console()
-	if _, err := o.RetryOne(t.Context(), dead.ID); err == nil {
+	if _, err := o.Retry(t.Context(), dead.ID, 0); err == nil {
 		t.Error("retried without a line")
 	}
 	if _, err := o.Pause(t.Context(), "mails"); err == nil {

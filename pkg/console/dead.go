@@ -23,20 +23,15 @@ var (
 	discard = deadVerb{"discard", transition.Dismiss}
 )
 
-// RetryOne makes a dead task pending: due now, with all its attempts. Its error says why the task can't be retried: task.ErrNotFound,
-// task.ErrNotDead, one that is task.ErrFinished, task.ErrKeyTaken, or task.ErrOwnerBlocked.
-func (c *Console) RetryOne(ctx context.Context, id task.ID) (Task, error) {
-	return c.RetryVersion(ctx, id, 0)
-}
-
-// RetryVersion is RetryOne for a task as its caller has seen it: if it has another version now, the error is ErrMeanwhile. Version
-// 0 stands for any.
-func (c *Console) RetryVersion(ctx context.Context, id task.ID, version int64) (Task, error) {
+// Retry makes a dead task pending: due now, with all its attempts. Its error says why the task can't be retried: task.ErrNotFound,
+// task.ErrNotDead, one that is task.ErrFinished, task.ErrKeyTaken, or task.ErrOwnerBlocked. If the task no longer has the version that
+// its caller has seen, the error is ErrMeanwhile; version 0 stands for any.
+func (c *Console) Retry(ctx context.Context, id task.ID, version int64) (Task, error) {
 	return c.changeOneDead(ctx, id, version, retry)
 }
 
-// DiscardVersion cancels a dead task, of the version as RetryVersion has it. The task is kept until its retention ends.
-func (c *Console) DiscardVersion(ctx context.Context, id task.ID, version int64) (Task, error) {
+// Discard cancels a dead task, of the version as Retry has it. The task is kept until its retention ends.
+func (c *Console) Discard(ctx context.Context, id task.ID, version int64) (Task, error) {
 	return c.changeOneDead(ctx, id, version, discard)
 }
 

@@ -135,9 +135,9 @@ func ExampleConsole_Task() {
 	defer closing()
 	id := failed(ctx, client, 1)[0]
 	operator := client.Console().As("grace@support")
-	_, err := operator.RetryOne(ctx, id)
+	_, err := operator.Retry(ctx, id, 0)
 	check(err)
-	_, err = operator.Cancel(ctx, id)
+	_, err = operator.Cancel(ctx, id, 0)
 	check(err)
 
 	life, err := operator.Task(ctx, id)

@@ -59,8 +59,8 @@ func TestLostCommit(t *testing.T) {
 		touched task.ID // zero for none
 		do      func() error
 	}{
-		{"retry", retried.ID, func() error { _, err := c.RetryOne(ctx, retried.ID); return err }},
-		{"discard", discarded.ID, func() error { _, err := c.DiscardVersion(ctx, discarded.ID, 0); return err }},
+		{"retry", retried.ID, func() error { _, err := c.Retry(ctx, retried.ID, 0); return err }},
+		{"discard", discarded.ID, func() error { _, err := c.Discard(ctx, discarded.ID, 0); return err }},
 		{"requeue", task.ID{}, func() error { _, err := c.Requeue(ctx, "meal", "", "mails"); return err }},
 		{"import", imported.ID(), func() error { return c.Import(ctx, []task.Spec{imported}, "a set") }},
 		{"pause", task.ID{}, func() error { _, err := c.Pause(ctx, "mails"); return err }},

@@ -55,9 +55,9 @@ type answer struct {
 func changes() map[string]change {
 	all := map[string]change{
 		"task.move":         {VerbMove, askMove, doMove},
-		"task.cancel":       taskChange(VerbCancel, true, (*console.Console).CancelVersion),
-		"task.retry":        taskChange(VerbRetry, false, (*console.Console).RetryVersion),
-		"task.discard":      taskChange(VerbDiscard, true, (*console.Console).DiscardVersion),
+		"task.cancel":       taskChange(VerbCancel, true, (*console.Console).Cancel),
+		"task.retry":        taskChange(VerbRetry, false, (*console.Console).Retry),
+		"task.discard":      taskChange(VerbDiscard, true, (*console.Console).Discard),
 		"queue.pause":       {VerbQueue, askQueue("ask.pause"), doPause},
 		"queue.resume":      {VerbQueue, askQueue("ask.resume"), doResume},
 		"queue.limit":       {VerbQueue, askLimit, doLimit},

@@ -92,7 +92,7 @@ func doMove(ctx context.Context, v *visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	changed, err := v.c.RescheduleVersion(ctx, t.ID, shownVersion(v), task.At(to))
+	changed, err := v.c.Reschedule(ctx, t.ID, shownVersion(v), task.At(to))
 	if err != nil {
 		return answer{}, err
 	}

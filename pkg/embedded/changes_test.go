@@ -83,7 +83,7 @@ func TestCopiesFollowEachChange(t *testing.T) {
 		_, err = p.Bulk(ctx, task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: task.Filter{OwnerPrefix: "zoe"}})
 		pipelinetest.Must(t, err)
 		pipelinetest.Await(t, "the operation", func() bool { return w.row(p, later.ID).DueAt.Equal(later.DueAt.Add(time.Hour)) })
-		_, err = p.Console().RetryOne(ctx, dead.ID)
+		_, err = p.Console().Retry(ctx, dead.ID, 0)
 		pipelinetest.Must(t, err)
 		w.await(p, dead.ID, task.Dead)
 		pipelinetest.Must(t, stop())
