@@ -1,6 +1,7 @@
 package transition
 
 import (
+	"math/rand/v2"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -191,4 +192,64 @@ func Cut(s string, limit int) string {
 	for s = s[:limit]; !utf8.ValidString(s); s = s[:len(s)-1] {
 	}
 	return s
+}
+
+// Change is a task before and after a transition; Before is empty if there was no task.
+type Change struct{ Before, After task.Task }
+
+// BeforeOf returns the tasks as they were.
+func BeforeOf(changes []Change) []task.Task {
+	return of(changes, func(c Change) task.Task { return c.Before })
+}
+
+func of(changes []Change, which func(Change) task.Task) []task.Task {
+	all := make([]task.Task, len(changes))
+	for i, c := range changes {
+		all[i] = which(c)
+	}
+	return all
+}
+
+// finished returns the error that answers a change of a task in this state; nil while it is pending.
+func finished(s task.State) error {
+	switch s {
+	case task.Pending:
+		return nil
+	case task.Done:
+		return task.ErrAlreadyDone
+	case task.Cancelled:
+		return task.ErrAlreadyCancelled
+	default:
+		return task.ErrAlreadyDead
+	}
+}
+
+// MaxError is how many bytes of a failure's text a row keeps.
+const MaxError = 1024
+
+// nextTry is the moment so long after now, as far as a row and a score can hold it: a delay below zero means now, one
+// beyond the limits of a due time is cut to them.
+func nextTry(now time.Time, delay time.Duration) time.Time {
+	at := rowform.CeilMs(now.Add(min(max(delay, 0), task.MaxAhead)))
+	if at.UnixMilli() > rowform.MaxUnixMs {
+		return time.UnixMilli(rowform.MaxUnixMs).UTC()
+	}
+	return at
+}
+
+// clampDue brings a due time into the limits of a new task's: the past means now, too far is refused.
+func clampDue(due, now time.Time) (time.Time, error) { return task.In(due.Sub(now)).Due(now) }
+
+// RetryDelay draws the wait after the attempt of this number (1 = the first) failed: at least a millisecond, at most Max.
+func RetryDelay(b task.Backoff, attempt int) time.Duration {
+	bound := min(b.Min, b.Max)
+	for i := 1; i < attempt && bound < b.Max; i++ {
+		if bound > b.Max/2 {
+			bound = b.Max // doubling could overflow
+			break
+		}
+		bound *= 2
+	}
+	bound = max(bound, time.Millisecond)
+	return time.Millisecond + rand.N(bound-time.Millisecond+1) //nolint:gosec // jitter needs no secrecy
 }
