@@ -2,8 +2,11 @@ package protocol
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/duetime/duetime/internal/rowform"
 	"github.com/duetime/duetime/pkg/task"
@@ -130,4 +133,31 @@ func (c ScanCursor) Done() bool { return c.Keys == 0 && len(c.Large) == 0 }
 type Cursor struct {
 	At time.Time
 	ID task.ID
+}
+
+// IDFromBytes reads the 16-byte form that MySQL and the index hold.
+func IDFromBytes(b []byte) (task.ID, error) {
+	u, err := uuid.FromBytes(b)
+	if err != nil {
+		return task.ID{}, fmt.Errorf("task id of %d bytes: %w", len(b), err)
+	}
+	return task.ID(u), nil
+}
+
+// IDs returns the tasks' ids, in their order.
+func IDs(tasks []task.Task) []task.ID {
+	ids := make([]task.ID, len(tasks))
+	for i := range tasks {
+		ids[i] = tasks[i].ID
+	}
+	return ids
+}
+
+// ByID returns the tasks by their ids.
+func ByID(tasks []task.Task) map[task.ID]task.Task {
+	found := make(map[task.ID]task.Task, len(tasks))
+	for _, t := range tasks {
+		found[t.ID] = t
+	}
+	return found
 }

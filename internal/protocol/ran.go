@@ -3,6 +3,8 @@ package protocol
 import (
 	"strconv"
 	"time"
+
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // Ran is how the last try of a done task went. A row keeps it in 64 bits, so durations have a byte each: they are exact to a millisecond
@@ -80,4 +82,19 @@ func packDuration(d time.Duration) int64 {
 func unpackDuration(code int64) time.Duration {
 	exponent := max(0, code/mantissa-1)
 	return time.Duration((code-mantissa*exponent)<<exponent) * time.Millisecond
+}
+
+// Call is a call of a handler that has not returned, as a process reports it.
+type Call struct {
+	Kind    string  `json:"kind"`
+	Task    task.ID `json:"task"`     // the first one
+	Tasks   int     `json:"tasks"`    // of the call
+	SinceMs int64   `json:"since_ms"` // Unix milliseconds of the database's clock
+	LimitMs int64   `json:"limit_ms"` // after which the call's context ends
+}
+
+// Unhandled is the number of pending tasks of a queue and kind that wait for a worker of their kind.
+type Unhandled struct {
+	Queue, Kind string
+	Tasks       int64
 }
