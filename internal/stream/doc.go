@@ -18,7 +18,7 @@
 //
 //  1. Encode. A hint by hint.go encodeHint, within limits that decodeHint checks; a compensation by compensation.go
 //     encodeCompensation, in several messages if it is large; a dead letter by deadletter.go encodeDeadLetter, cut to
-//     fit. trace.go traceHeaders adds the trace of the call.
+//     fit. hint.go traceHeaders adds the trace of the call.
 //  2. Address. names.go makes the names of topics and groups. route.go partitionOf places an owner's hints. A hint that waits
 //     for a worker of its kind goes on by strides.
 //  3. Send. kafka.go Kafka.Publish, Compensate, Bury by broker.Client.Produce.

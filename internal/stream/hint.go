@@ -2,12 +2,16 @@ package stream
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/broker"
 	"github.com/duetime/duetime/internal/protocol"
@@ -143,4 +147,19 @@ func decodeDeliveries(records []broker.Record, m *metrics) []protocol.Delivery {
 		out[i] = d
 	}
 	return out
+}
+
+const (
+	traceHeader         = "traceparent" // the W3C's name of the header
+	maxTraceHeaderBytes = 55            // in the only version of the format
+)
+
+// traceHeaders returns the headers of all messages of one call: none without a trace.
+func traceHeaders(ctx context.Context) []broker.Header {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return nil
+	}
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return []broker.Header{{Key: traceHeader, Value: []byte(carrier.Get(traceHeader))}}
 }

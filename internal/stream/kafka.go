@@ -6,7 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/duetime/duetime/internal/broker"
+	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/protocol"
 )
 
@@ -221,4 +224,23 @@ func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.C
 func (k *Kafka) Compensations(ctx context.Context, fn func(context.Context, []protocol.Compensation) error) error {
 	c := compensator{fn: fn, metrics: k.metrics, logger: k.cfg.Logger}
 	return k.broker.Consume(ctx, k.cfg.compensationTopic(), k.names.compensations().group, c.run)
+}
+
+// ErrSessionOver says that the generation of a session has ended: nothing more can be fetched or committed in it.
+var ErrSessionOver = broker.ErrSessionOver
+
+// Refusal returns a permanent error that names what to change, if the broker refused for good; nil for all other errors.
+func Refusal(err error) error { return broker.Refusal(err) }
+
+type metrics struct {
+	undecodable *prometheus.CounterVec // by what: queue, compensation
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	return &metrics{
+		undecodable: metric.Shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "duetime_stream_undecodable_total",
+			Help: "Messages that could not be decoded, by what they were read as.",
+		}, []string{"what"})),
+	}
 }
