@@ -6,14 +6,20 @@ package command
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/process"
@@ -150,4 +156,75 @@ func permanently(err error) error {
 		return wait.Fatal(err)
 	}
 	return err
+}
+
+const resignInterval = time.Second // between a leader's two reads of operators' requests
+
+// leadUntilResigned leads until an operator asks terms up to this one to end. The request is a row in MySQL, so that no
+// port of a process changes anything. The term ends as if the candidate had given up: the next process in the queue leads
+// at once, and this process joins the queue last, after a delay.
+func leadUntilResigned(ctx context.Context, p *parts.Parts, c Candidate, term *elect.Term) error {
+	ctx, end := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer end()
+	cfg := loop.Config{Name: "resign " + c.Name, Interval: resignInterval, Logger: p.Log}
+	looking.Go(func() {
+		_ = loop.Run(ctx, cfg, func(ctx context.Context) (loop.Result, error) { // returns only when ctx ends
+			asked, err := p.Store.Resigned(ctx, c.Name)
+			if err == nil && asked >= term.Epoch {
+				p.Log.InfoContext(ctx, "resigning as an operator asked", slog.String("kind", c.Name), slog.Int64("epoch", term.Epoch))
+				end()
+			}
+			return loop.Result{}, err
+		})
+	})
+	return c.Lead(ctx, term)
+}
+
+// electionMetrics reports whether an elected process leads.
+type electionMetrics struct {
+	leader    prometheus.Gauge
+	epoch     prometheus.Gauge
+	terms     prometheus.Counter
+	connected atomic.Pointer[func() bool] // to ZooKeeper; nil until the elector is open
+}
+
+// leaderGauges names the gauge of each election. Two names let one alert on each find a missing leader.
+var leaderGauges = map[string]string{"event": "duetime_leader", "daemon": "duetime_daemon_leader"}
+
+func newElectionMetrics(reg prometheus.Registerer, name string) *electionMetrics {
+	f, label := promauto.With(reg), prometheus.Labels{"name": name}
+	e := &electionMetrics{
+		leader: f.NewGauge(prometheus.GaugeOpts{
+			Name: leaderGauges[name], Help: "1 while this " + name + " process leads, else 0.",
+		}),
+		epoch: f.NewGauge(prometheus.GaugeOpts{
+			Name: "duetime_epoch", Help: "Epoch of the newest term that this process has led; 0 before the first.", ConstLabels: label,
+		}),
+		terms: f.NewCounter(prometheus.CounterOpts{
+			Name: "duetime_leader_transitions_total", Help: "Terms that this process has begun to lead.", ConstLabels: label,
+		}),
+	}
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "duetime_zookeeper_connected", Help: "1 while this process is connected to ZooKeeper, else 0.",
+	}, e.zookeeper)
+	return e
+}
+
+func (e *electionMetrics) zookeeper() float64 {
+	if connected := e.connected.Load(); connected != nil && (*connected)() {
+		return 1
+	}
+	return 0
+}
+
+func (e *electionMetrics) changed(leading bool, epoch int64) {
+	if !leading {
+		e.leader.Set(0)
+		return
+	}
+	e.leader.Set(1)
+	e.epoch.Set(float64(epoch))
+	e.terms.Inc()
 }
