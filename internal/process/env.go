@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/build"
 )
@@ -150,3 +151,34 @@ func (e *Env) openNames() string {
 	}
 	return cmp.Or(strings.Join(names, ", "), "nothing")
 }
+
+// buildInfo is a gauge of value 1 whose labels say which build runs. Dashboards join on it, and show a half-done upgrade.
+func buildInfo(name string) prometheus.Collector {
+	b := build.Read()
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "duetime_build_info", Help: "Always 1; the labels say which process this is and what it was built from.",
+		ConstLabels: prometheus.Labels{
+			"process": name, "version": b.Version, "revision": b.Revision, "goversion": b.Go, "tz": b.TZ,
+		},
+	}, func() float64 { return 1 })
+}
+
+// tracedLog adds trace_id to the lines that are logged within a span, so that a trace leads to its lines and back.
+type tracedLog struct{ slog.Handler }
+
+// Handle adds the id.
+func (h tracedLog) Handle(ctx context.Context, r slog.Record) error {
+	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
+		r = r.Clone()
+		r.AddAttrs(slog.String("trace_id", span.TraceID().String()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs keeps adding it.
+func (h tracedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return tracedLog{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup keeps adding it.
+func (h tracedLog) WithGroup(name string) slog.Handler { return tracedLog{h.Handler.WithGroup(name)} }

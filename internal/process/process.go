@@ -16,9 +16,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -166,4 +169,60 @@ func (p program) report(env *Env, err error, signaled <-chan struct{}) int {
 func (p program) printf(format string, args ...any) {
 	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	_, _ = fmt.Fprintf(p.stderr, "%s: %s\n", p.name, text)
+}
+
+// Flags are the command-line flags of every long-running command.
+type Flags struct {
+	// Config is the path of the configuration file.
+	Config string
+	// Explicit says that the path was given: then a missing file is an error.
+	Explicit bool
+}
+
+// parseFlags parses args. If they are wrong, it writes the reason to stderr. If they ask for help, it writes the help to
+// stdout and returns flag.ErrHelp.
+func parseFlags(name string, args []string, defaultConfig string, stdout, stderr io.Writer) (Flags, error) {
+	var f Flags
+	set := flag.NewFlagSet(name, flag.ContinueOnError)
+	set.SetOutput(io.Discard) // a mistake is answered with one line, not with the whole usage
+	set.StringVar(&f.Config, "config", defaultConfig, "`path` of the configuration file; if not given, it may be missing")
+	err := set.Parse(args)
+	if err == nil && set.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		_, _ = fmt.Fprintf(stdout, "Usage: %s [--config path]\n\n", name)
+		set.SetOutput(stdout)
+		set.PrintDefaults()
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "%s: %v (see --help)\n", name, err)
+	}
+	set.Visit(func(given *flag.Flag) { f.Explicit = f.Explicit || given.Name == "config" })
+	return f, err
+}
+
+// limitMemory has Go collect harder from nine tenths of the memory on at which the kernel kills this process, where the environment
+// doesn't set GOMEMLIMIT. The rest is for what Go doesn't count.
+func limitMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		if limit := memoryLimit("/proc/self/cgroup", "/sys/fs/cgroup"); limit < math.MaxInt64 {
+			debug.SetMemoryLimit(limit / 10 * 9)
+		}
+	}
+}
+
+// memoryLimit returns the limit of this process's control group, as containers and systemd's MemoryMax set it; math.MaxInt64 if none is
+// known. groups names the group of each hierarchy; that of version 2, which alone is asked, begins with "0::".
+func memoryLimit(groups, root string) int64 {
+	text, _ := os.ReadFile(groups) //nolint:gosec // a constant
+	for line := range strings.Lines(string(text)) {
+		if group, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			limit, _ := os.ReadFile(filepath.Join(root, group, "memory.max")) //nolint:gosec // the kernel says where
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(limit)), 10, 64); err == nil {
+				return n
+			}
+		}
+	}
+	return math.MaxInt64
 }
