@@ -36,6 +36,9 @@ func (c *changed) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 	if err != nil {
 		return loop.Result{}, err
 	}
+	if filled := s.filled.Load(); c.identity == "" && filled != nil {
+		c.identity = *filled // all that these servers remember is the term's own
+	}
 	to := s.now().Add(-writerTime)
 	from := to.Add(-s.cfg.Longest - windowMargin)
 	if overlap := c.until.Add(-s.cfg.Longest - windowMargin); !c.until.IsZero() && overlap.Before(from) {

@@ -102,4 +102,11 @@ func TestOldMemoryIsAudited(t *testing.T) {
 	w.alarms.Store(0)
 	looks("a term that begins soon after the server's start", 1)
 	looks("its next look", 1)
+	w.flush(t)
+	w.run(t, new(rebuild).pass)
+	c = new(changed)
+	looks("a term that has rebuilt every shard", 1)
+	name, c = "replica", new(changed)
+	w.up = auditAfter
+	looks("another server than the term has filled", 2)
 }

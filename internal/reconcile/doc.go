@@ -53,6 +53,6 @@
 // lookahead compares each row before it is due; but lists come from Redis. So everything is audited
 //
 //   - if other servers answer within a term (Index.Identity), and
-//   - by each term that begins within a day (auditAfter) of a server's start: the term does not know who answered before, and the
-//     daemon that knew may have died, with Redis or before its audits were through.
+//   - by each term that begins within a day (auditAfter) of a server's start, unless it has rebuilt every shard: the term does not
+//     know who answered before, and the daemon that knew may have died, with Redis or before its audits were through.
 package reconcile

@@ -28,6 +28,7 @@ import (
 // A shard that fails meanwhile is left to the next pass, with its token; the rebuild of the others goes on.
 type rebuild struct {
 	failed bool // the term's first look at the markers failed
+	all    bool // what is rebuilt is every shard
 }
 
 func (b *rebuild) pass(ctx context.Context, s *sweep) (loop.Result, error) {
@@ -45,6 +46,12 @@ func (b *rebuild) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 		return loop.Result{}, nil
 	}
 	defer s.filling.Store(false)
+	servers := ""
+	if b.all {
+		if servers, err = s.index.Identity(ctx); err != nil {
+			return loop.Result{}, err
+		}
+	}
 	s.cfg.Logger.InfoContext(ctx, "rebuild begins", "n", len(tokens))
 	began := s.now()
 	rows, err := b.scan(ctx, s, tokens)
@@ -61,6 +68,9 @@ func (b *rebuild) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 		return loop.Result{}, err
 	}
 	s.cfg.Logger.InfoContext(ctx, "rebuild ended", "n", rows, "broken", broken)
+	if servers != "" && broken == 0 && len(s.index.failed) == 0 {
+		s.filled.Store(&servers)
+	}
 	return loop.Result{More: broken > 0}, nil
 }
 
@@ -97,6 +107,7 @@ func (b *rebuild) begin(ctx context.Context, s *sweep) (map[int]string, error) {
 			tokens[shard] = token
 		}
 	}
+	b.all = len(tokens) == len(marked)
 	return tokens, b.endEmpty(ctx, s, tokens)
 }
 

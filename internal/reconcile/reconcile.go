@@ -154,8 +154,9 @@ type Reconciler struct {
 	uncompared uncomparedShards
 	justMoved  justMoved // rows on their way to another shard
 	fed        fed
-	filling    atomic.Bool // a rebuild is under way, or may be needed: unread
-	unread     atomic.Bool // the term has not yet read the markers
+	filling    atomic.Bool            // a rebuild is under way, or may be needed: unread
+	unread     atomic.Bool            // the term has not yet read the markers
+	filled     atomic.Pointer[string] // Index.Identity of the servers whose every shard the term has rebuilt; nil: none
 
 	wakeRows, wakeIndex chan struct{} // of the audits
 }
@@ -185,6 +186,7 @@ func New(cfg Config, store Store, index Index, stream Stream) (*Reconciler, erro
 func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 	r.filling.Store(true) // until the markers were read: an audit would take missing entries of lost shards for drift
 	r.unread.Store(true)
+	r.filled.Store(nil)
 	r.fed.set(time.Time{})
 	defer r.metrics.toRehome.Set(0)
 	defer r.metrics.operations.Set(0)
