@@ -14,6 +14,23 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
+func opened(t *testing.T) *Pipeline {
+	t.Helper()
+	p, err := OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "a.db"), Config{Logger: slog.New(slog.DiscardHandler)})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
+	return p
+}
+
+// crowd inserts tasks that have been due since 1970, a millisecond after one another.
+func crowd(t *testing.T, p *Pipeline, queue string, tasks int) {
+	t.Helper()
+	_, err := p.DB().ExecContext(t.Context(), `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		SELECT randomblob(16), 'far', 'bob', ?, 0, 1000 + i, 1000 + i, '{}', 1, 1 FROM n`, tasks, queue)
+	pipelinetest.Must(t, err)
+}
+
 // brings is what a worker of the queue default gets at once.
 func (h *hints) brings(t *testing.T) (ids []task.ID) {
 	t.Helper()
@@ -36,9 +53,7 @@ func (h *hints) brings(t *testing.T) (ids []task.ID) {
 func TestHintsComeOnce(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	p, err := OpenSQLite(ctx, filepath.Join(t.TempDir(), "a.db"), Config{Logger: slog.New(slog.DiscardHandler)})
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
+	p := opened(t)
 	h, ring := p.hints, task.NewKind[struct{}]("ring")
 	made := func(in time.Duration) task.ID {
 		row, err := p.Schedule(ctx, ring.New("ann", struct{}{}, task.In(in)))
@@ -82,13 +97,8 @@ func TestHintsComeOnce(t *testing.T) {
 func TestHintsComeInSpiteOfACrowd(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	p, err := OpenSQLite(ctx, filepath.Join(t.TempDir(), "a.db"), Config{Logger: slog.New(slog.DiscardHandler)})
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
-	_, err = p.DB().ExecContext(ctx, `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
-		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000)
-		SELECT randomblob(16), 'far', 'bob', 'elsewhere', 0, 1000 + i, 1000 + i, '{}', 1, 1 FROM n`)
-	pipelinetest.Must(t, err)
+	p := opened(t)
+	crowd(t, p, "elsewhere", 50_000)
 	var late task.ID
 	for range 5 {
 		_, err := p.hints.pass(ctx)
@@ -109,13 +119,8 @@ func TestHintsComeInSpiteOfACrowd(t *testing.T) {
 func TestLateTasksWaitForRoom(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	p, err := OpenSQLite(ctx, filepath.Join(t.TempDir(), "a.db"), Config{Logger: slog.New(slog.DiscardHandler)})
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
-	_, err = p.DB().ExecContext(ctx, `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
-		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		SELECT randomblob(16), 'ring', 'ann', 'default', 0, 1000 + i, 1000 + i, '{}', 1, 1 FROM n`, maxWaiting+2*readPage)
-	pipelinetest.Must(t, err)
+	p := opened(t)
+	crowd(t, p, "default", maxWaiting+2*readPage)
 	h := p.hints
 	passes := func() {
 		for more := true; more; {
