@@ -56,7 +56,8 @@ func (d *drill) beside(t *testing.T, name, kind string, n int) {
 	}
 }
 
-// outsideOnce has an outside handler whose transaction is lost behind its back in each call: it is charged for each.
+// outsideOnce has an outside handler whose transaction is lost behind its back in each call: it is charged for each. Between a loss and its
+// charge the row is free: another worker that looks at that moment makes one call more, at most one for each loss.
 func (d *drill) outsideOnce(t *testing.T) {
 	t.Helper()
 	d.exec(t, `CREATE TABLE chaos_mails (task_id CHAR(36) NOT NULL) ENGINE=InnoDB`)
@@ -64,7 +65,7 @@ func (d *drill) outsideOnce(t *testing.T) {
 		d.plant(t, "chaos.mail", "mail", 1, 3)
 		d.await(t, "the mail to be dead", 2*time.Minute, func() bool { return d.inState(t, "chaos.mail", dead) == 1 })
 	})
-	if mails := d.count(t, `SELECT COUNT(*) FROM chaos_mails`); mails != 3 {
+	if mails := d.count(t, `SELECT COUNT(*) FROM chaos_mails`); mails < 3 || mails > 6 {
 		t.Errorf("%d mails in 3 attempts", mails)
 	}
 }
