@@ -92,7 +92,7 @@ func whale(t *testing.T, d *drill) {
 		})
 		d.inRedis(t, func(r *redis.Client) error { return r.ZRem(t.Context(), due, d.firstMeal(t, r, due)).Err() }) // a sweep finds it, and has all audited
 	})
-	d.await(t, "the audit to mend the owner's list", 5*time.Minute, func() (whole bool) {
+	d.await(t, "the audit to mend the owner's list", 15*time.Minute, func() (whole bool) {
 		d.inRedis(t, func(r *redis.Client) error {
 			n, err := r.ZCard(t.Context(), owned).Result()
 			whole = n == whaleTasks
