@@ -151,7 +151,7 @@ func (w *world) step(t *testing.T, id string, seen *promises) {
 	case "owner":
 		got = insist(func() reply { return w.do("POST", "/v1/owners/ann/speedup", "") })
 	case "get":
-		got = w.do("GET", "/v1/pets/"+id, "")
+		got = insist(func() reply { return w.do("GET", "/v1/pets/"+id, "") })
 	default:
 		got = insist(func() reply { return w.try(id, what) })
 	}
