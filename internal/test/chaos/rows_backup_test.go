@@ -44,8 +44,8 @@ func (d *drill) awaitPets(t *testing.T) {
 // fallBack changes the leader twice between the backup and its restore, and returns the epoch that this came to.
 func (d *drill) fallBack(t *testing.T) int64 {
 	t.Helper()
-	taken := time.Now() // what was answered before stands in the backup
-	saved := d.epoch(t, "event")
+	taken := time.Now()          // what was answered before stands in the backup
+	saved := d.epoch(t, "event") // what the restore brings back: read afterwards, a leader may have raised it already
 	backup, err := d.mysql.Snapshot()
 	pipelinetest.Must(t, err)
 	for range 2 {

@@ -56,8 +56,8 @@ func (d *drill) beside(t *testing.T, name, kind string, n int) {
 	}
 }
 
-// outsideOnce has an outside handler whose transaction is lost behind its back in each call: it is charged for each. Between a loss and its
-// charge the row is free: another worker that looks at that moment makes one call more, at most one for each loss.
+// outsideOnce has an outside handler whose transaction is lost behind its back in each call: it is charged for each, but for those of another
+// worker that looks between a loss and its charge (internal/settle, 10).
 func (d *drill) outsideOnce(t *testing.T) {
 	t.Helper()
 	d.exec(t, `CREATE TABLE chaos_mails (task_id CHAR(36) NOT NULL) ENGINE=InnoDB`)
@@ -67,5 +67,8 @@ func (d *drill) outsideOnce(t *testing.T) {
 	})
 	if mails := d.count(t, `SELECT COUNT(*) FROM chaos_mails`); mails < 3 || mails > 6 {
 		t.Errorf("%d mails in 3 attempts", mails)
+	}
+	if charged := d.count(t, `SELECT attempt FROM duetime_tasks WHERE kind = 'chaos.mail'`); charged != 3 {
+		t.Errorf("the mail is dead after %d attempts, want 3", charged)
 	}
 }
