@@ -433,8 +433,11 @@ func TestReaderLeavesAHandlerBehind(t *testing.T) {
 	if err == nil {
 		t.Error("no error")
 	}
-	w.passAll(w.worker(mux, engine.Config{}), row)
-	want(t, "effects of a worker's pass", w.effects(row.ID), 1)
+	wk := w.worker(mux, engine.Config{})
+	pipelinetest.Await(t, "the reader's transaction ends, and a worker runs the task", func() bool {
+		w.passAll(wk, row)
+		return w.effects(row.ID) == 1
+	})
 }
 
 // A hook that never returns keeps nobody from closing a client.
