@@ -29,7 +29,7 @@ func found(pattern, text string) (all []string) {
 	return slices.Compact(all)
 }
 
-// The page lists each reason of an error, and each call that a role may make.
+// The page and the OpenAPI file list each reason of an error, and the page each call that a role may make.
 func TestPageOfReasonsAndRoles(t *testing.T) {
 	t.Parallel()
 	page := readFile(t, "../../docs/API.md")
@@ -38,6 +38,11 @@ func TestPageOfReasonsAndRoles(t *testing.T) {
 	made := found(`(?m)^\treason\w+ += "([A-Z_]+)"`, readFile(t, "errors.go"))
 	if d := cmp.Diff(made, found("`([A-Z_]+)`", strings.Join(found(`(?m)^\|[^|]*\|([^|]*)\|`, reasons), " "))); d != "" {
 		t.Errorf("reasons of docs/API.md (-made +told):\n%s", d)
+	}
+	_, names, _ := strings.Cut(readFile(t, "../../proto/openapi.yaml"), "\n    Reason:\n")
+	names, _, _ = strings.Cut(names, "description:")
+	if d := cmp.Diff(made, found(`([A-Z_]+)`, names)); d != "" {
+		t.Errorf("reasons of proto/openapi.yaml, made of proto/tools/schemas.yaml (-made +listed):\n%s", d)
 	}
 	for role, name := range map[Role]string{RoleRead: "read", RoleOperate: "operate"} {
 		row := strings.Join(found("(?m)^\\| `"+name+"` \\|(.*)$", tokens), " ")

@@ -10,7 +10,7 @@ from duetime_client.api.duetime_v_1_task_service import (
     duetime_v_1_task_service_schedule as schedule,
 )
 from duetime_client.models import (
-    CancelRequest, Error, ListRequest, ListResponse, NewTask, RescheduleRequest, ScheduleRequest, ScheduleResponse, State,
+    CancelRequest, Error, ListRequest, ListResponse, NewTask, Reason, RescheduleRequest, ScheduleRequest, ScheduleResponse, State,
 )
 
 api = Client(base_url=os.environ["DUETIME_API"])
@@ -26,7 +26,7 @@ violation = misspelt.details[0].debug.field_violations[0]
 assert violation.field == "due_in" and violation.description.endswith('did you mean "600s"?'), violation
 
 stale = cancel.sync(client=api, body=CancelRequest(task_id=made.task.task_id, version="9"))
-assert isinstance(stale, Error) and stale.details[0].debug.reason == "STALE_VERSION", stale
+assert isinstance(stale, Error) and stale.details[0].debug.reason is Reason.STALE_VERSION, stale
 
 listed = list_.sync(client=api, body=ListRequest(owner="python", state=State.STATE_PENDING))
 assert isinstance(listed, ListResponse) and [task.task_id for task in listed.tasks] == [made.task.task_id], listed

@@ -1,7 +1,9 @@
 // Calls the API by the types that openapi-typescript makes of /openapi.yaml. What is required there is required by these types.
 import assert from "node:assert/strict";
 import createClient from "openapi-fetch";
-import type { paths } from "./generated/openapi.js";
+import type { components, paths } from "./generated/openapi.js";
+
+type Reason = components["schemas"]["Reason"];
 
 const api = createClient<paths>({ baseUrl: process.env.DUETIME_API! });
 
@@ -24,7 +26,9 @@ assert.match(violation.description!, /did you mean "600s"\?$/);
 
 const stale = await api.POST("/duetime.v1.TaskService/Cancel", { body: { taskId, version: "9" } });
 assert.equal(stale.error?.code, "aborted");
-assert.equal(stale.error.details?.[0]?.debug?.reason, "STALE_VERSION");
+assert.equal(stale.error.details?.[0]?.debug?.reason, "STALE_VERSION" satisfies Reason);
+// @ts-expect-error: there is no such reason
+"STALE" satisfies Reason;
 
 const listed = await api.POST("/duetime.v1.TaskService/List", { body: { owner: "typescript", state: "STATE_PENDING" } });
 assert.deepEqual(listed.data?.tasks?.map((task) => task.taskId), [taskId]);
