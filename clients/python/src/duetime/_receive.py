@@ -1,0 +1,147 @@
+import base64
+import hashlib
+import hmac
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote
+
+_TOLERANCE = 300  # s that the sender's clock may be off
+_MAX_BODY = 64 * 1024  # bytes; a payload has at most 4 KiB
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A due task, as a request delivers it. docs/PUSH.md says what the endpoint's answers do to the task."""
+
+    id: str  #: The task's id, the same in each try: write it where the effect is written, and skip an id that is there.
+    kind: str
+    owner: str
+    subject: str
+    due_at: datetime
+    payload: Any
+
+
+class SignatureError(Exception):
+    """The request is not one of duetime's, or is too old."""
+
+
+class Discard(Exception):
+    """Raised by a handler: the task is dead at once."""
+
+
+class Snooze(Exception):
+    """Raised by a handler: the task runs again after so many seconds (1 to 3600), uncharged."""
+
+    def __init__(self, seconds: int, message: str = "not yet") -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+def verify(headers: Mapping[str, str], body: bytes, secrets: str | Sequence[str], now: float | None = None) -> Push:
+    """Checks the request of a due task: body is what came, before it is parsed; now is as time.time has it.
+
+    While a secret (whsec_…) is rotated, secrets are the old and the new one. The signature covers the id, the time and the
+    payload, and not the kind, the owner, the subject and the due time: these are as safe as the connection.
+    """
+    got = {name.lower(): value for name, value in headers.items()}
+    id, sent = got.get("webhook-id", ""), got.get("webhook-timestamp", "")
+    now = time.time() if now is None else now
+    if not re.fullmatch("[0-9]{1,12}", sent) or abs(now - int(sent)) > _TOLERANCE:
+        raise SignatureError(f"webhook-timestamp must be a time in seconds, at most {_TOLERANCE} s off")
+    keys = [_key(secret, i) for i, secret in enumerate([secrets] if isinstance(secrets, str) else secrets)]
+    wanted = [hmac.new(key, f"{id}.{sent}.".encode() + body, hashlib.sha256).digest() for key in keys]
+    signatures = [b"v1," + base64.b64encode(digest) for digest in wanted]
+    listed = got.get("webhook-signature", "").split(" ")
+    if not any(hmac.compare_digest(want, one.encode(errors="replace")) for want in signatures for one in listed):
+        raise SignatureError("webhook-signature has no signature by a secret of this endpoint")
+    kind, owner, subject, due = (got.get(f"ce-{name}", "") for name in ("type", "owner", "subject", "time"))
+    if not (kind and owner and due):
+        raise SignatureError("ce-type, ce-owner and ce-time must be there")
+    return Push(id, kind, unquote(owner), unquote(subject), datetime.fromisoformat(due), json.loads(body))
+
+
+def _key(secret: str, place: int) -> bytes:
+    try:
+        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True) if secret.startswith("whsec_") else b""
+    except ValueError:
+        key = b""
+    if not key:
+        raise ValueError(f"secret {place + 1} is not whsec_ and base64")  # without the secret itself
+    return key
+
+
+def _answer(error: Exception | None) -> tuple[str, list[tuple[str, str]], bytes]:
+    """The status, further headers and body that a handler's end means. The body stands in the task's last error."""
+    text = b"" if error is None else f"{type(error).__name__}: {error}".encode(errors="replace")
+    match error:
+        case None:
+            return "204 No Content", [], text
+        case SignatureError():
+            return "401 Unauthorized", [], text
+        case Discard():
+            return "410 Gone", [], text
+        case Snooze():
+            return "503 Service Unavailable", [("Retry-After", str(error.seconds))], text
+    return "500 Internal Server Error", [], text
+
+
+def wsgi_receiver(
+    secrets: str | Sequence[str], handle: Callable[[Push], object],
+) -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
+    """Makes a WSGI application. A handler that returns ends the task; one that raises has it tried again."""
+
+    def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        failed: Exception | None = None
+        try:
+            length = int(environ.get("CONTENT_LENGTH") or 0)
+            if length > _MAX_BODY:
+                raise SignatureError(f"the body has more than {_MAX_BODY} bytes")
+            headers = {name[5:].replace("_", "-"): value for name, value in environ.items() if name.startswith("HTTP_")}
+            handle(verify(headers, environ["wsgi.input"].read(length), secrets))
+        except Exception as error:
+            failed = error
+        status, more, text = _answer(failed)
+        start_response(status, more)
+        return [text]
+
+    return app
+
+
+def asgi_receiver(
+    secrets: str | Sequence[str], handle: Callable[[Push], Awaitable[object]],
+) -> Callable[..., Awaitable[None]]:
+    """Makes an ASGI application of a coroutine function, to be mounted in Starlette, FastAPI and others."""
+
+    async def app(
+        scope: Mapping[str, Any], receive: Callable[[], Awaitable[Mapping[str, Any]]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served here")
+        failed: Exception | None = None
+        try:
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            await handle(verify(headers, await _read_body(receive), secrets))
+        except Exception as error:
+            failed = error
+        status, more, text = _answer(failed)
+        encoded = [(name.lower().encode(), value.encode()) for name, value in more]
+        await send({"type": "http.response.start", "status": int(status[:3]), "headers": encoded})
+        await send({"type": "http.response.body", "body": text})
+
+    return app
+
+
+async def _read_body(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> bytes:
+    body, more = b"", True
+    while more:
+        part = await receive()
+        body, more = body + part.get("body", b""), part.get("more_body", False)
+        if len(body) > _MAX_BODY:
+            raise SignatureError(f"the body has more than {_MAX_BODY} bytes")
+    return body
