@@ -27,7 +27,7 @@ def handle(push: Push) -> None:
         case "refused", _:
             raise Discard("no such order")
         case "early", 1:
-            raise Snooze(1)
+            raise Snooze(timedelta(seconds=0.5))
         case "broken", 1:
             raise LookupError("out of stock")
 
@@ -92,11 +92,11 @@ def test_a_genuine_request_is_read() -> None:
     due_at = datetime(2026, 11, 27, 10, 10, 0, 500_000, UTC)
     push = Push("msg_p5jXN8AQM9LWM0D4loKWxJek", "order.expire", "customer 7", "", due_at, {"test": 2432232314})
     assert verify(HEADERS, BODY, PUBLISHED, SENT) == push
-    assert verify({name.upper(): value for name, value in HEADERS.items()}, BODY, [OTHER, PUBLISHED], SENT + 299) == push
+    assert verify({name.upper(): value for name, value in HEADERS.items()}, BODY, f"{OTHER}\n{PUBLISHED}", SENT + 299) == push
 
 
 @pytest.mark.parametrize("change", [
-    {"body": BODY + b" "}, {"secrets": OTHER}, {"secrets": []}, {"now": SENT + 301}, {"now": SENT - 301},
+    {"body": BODY + b" "}, {"secrets": OTHER}, {"now": SENT + 301}, {"now": SENT - 301},
     *({name: ""} for name in HEADERS),
     {"Webhook-Id": "7"}, *({"Webhook-Timestamp": text} for text in ("now", "1614265331", "1.6e9", "²", "9" * 5000)),
     *({"Webhook-Signature": f"{prefix}g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ{end}"} for prefix, end in [("", "1OE="), ("v1,", "")]),
@@ -109,17 +109,28 @@ def test_all_else_is_refused(change: dict[str, Any]) -> None:
         verify(headers, given["body"], given["secrets"], given["now"])
 
 
+async def nothing(push: Push) -> None:
+    pass
+
+
 def test_a_secret_of_another_form_is_a_mistake() -> None:
-    for secret in (PUBLISHED.removeprefix("whsec_"), "whsec_", "whsec_?"):
-        with pytest.raises(ValueError, match="^secret 2 is not whsec_ and base64$"):
-            verify(HEADERS, BODY, [PUBLISHED, secret], SENT)
+    calls: list[Callable[[str | list[str]], object]] = [
+        lambda secrets: verify(HEADERS, BODY, secrets, SENT), lambda secrets: wsgi_receiver(secrets, handle),
+        lambda secrets: asgi_receiver(secrets, nothing),
+    ]
+    for secrets in ([], "", f"{PUBLISHED} whsec_?", [PUBLISHED, PUBLISHED.removeprefix("whsec_")], "whsec_"):
+        for call in calls:
+            with pytest.raises(ValueError, match="^secret [12] must be whsec_ and base64$"):
+                call(secrets)
 
 
 @pytest.mark.parametrize(("failure", "status", "said"), [
     (None, HTTPStatus.NO_CONTENT, b""), (Discard("no"), HTTPStatus.GONE, b"Discard: no"),
-    (Snooze(7), HTTPStatus.SERVICE_UNAVAILABLE, b"Snooze: not yet"), (KeyError("a"), HTTPStatus.INTERNAL_SERVER_ERROR, b"KeyError: 'a'"),
+    (Snooze(timedelta(seconds=6.5)), HTTPStatus.SERVICE_UNAVAILABLE, b"Snooze: not yet"), (KeyError("a"), HTTPStatus.INTERNAL_SERVER_ERROR, b"KeyError: 'a'"),
 ])
-def test_asgi(monkeypatch: pytest.MonkeyPatch, failure: Exception | None, status: int, said: bytes) -> None:
+def test_asgi(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failure: Exception | None, status: int, said: bytes,
+) -> None:
     async def act(push: Push) -> None:
         assert push.payload == {"test": 2432232314}
         if failure:
@@ -129,6 +140,7 @@ def test_asgi(monkeypatch: pytest.MonkeyPatch, failure: Exception | None, status
     start, body = ask(asgi_receiver([PUBLISHED], act), BODY[:5], BODY[5:])
     assert (start["status"], body["body"]) == (status, said)
     assert dict(start["headers"]).get(b"retry-after") == (b"7" if isinstance(failure, Snooze) else None)
+    assert len(caplog.records) == (status == HTTPStatus.INTERNAL_SERVER_ERROR)
     assert ask(asgi_receiver([OTHER], act), BODY)[0]["status"] == HTTPStatus.UNAUTHORIZED
     large = [b" " * 1024] * 100
     assert ask(asgi_receiver([PUBLISHED], act), *large)[0]["status"] == HTTPStatus.UNAUTHORIZED

@@ -140,7 +140,7 @@ export class Duetime {
       if (response.ok) return await response.json();
       refused = await refusal(response);
     } catch (cause) {
-      throw new DuetimeError({ code: "unavailable", message: `${call} got no answer: ${cause}` }, { cause });
+      throw new DuetimeError({ code: "unavailable", message: `${call} got no answer: ${(cause as Error).cause ?? cause}` }, { cause });
     }
     throw refused;
   }

@@ -1,3 +1,5 @@
+import type { Duration } from "./client.js";
+
 /** A due task, as a request delivers it. docs/PUSH.md says what the endpoint's answers do to the task. */
 export interface Push<P = unknown> {
   /** The task's id, the same in each try: write it where the effect is written, and skip an id that is there. */
@@ -9,7 +11,7 @@ export interface Push<P = unknown> {
   payload: P;
 }
 
-/** Secrets of the form whsec_…: while one is rotated, the old and the new one. */
+/** Of the form whsec_…, in a list or parted by spaces: while one is rotated, the old and the new one. */
 export type Secrets = string | readonly string[];
 export type HeaderSource = Iterable<readonly [string, string]> | Record<string, string | readonly string[] | undefined>;
 /** Acts on a task. An error has the task tried again, after the kind's backoff. */
@@ -25,10 +27,10 @@ export class Discard extends Error {
   override readonly name = "Discard";
 }
 
-/** Thrown by a handler: the task runs again after so many seconds (1 to 3600), uncharged. */
+/** Thrown by a handler: the task runs again after this time, a second to an hour, uncharged. */
 export class Snooze extends Error {
   override readonly name = "Snooze";
-  constructor(readonly seconds: number, message = "not yet") {
+  constructor(readonly delay: Duration, message = "not yet") {
     super(message);
   }
 }
@@ -45,6 +47,7 @@ const encoder = new TextEncoder();
 export async function verify<P = unknown>(
   headers: HeaderSource, body: Uint8Array | string, secrets: Secrets, now = new Date(),
 ): Promise<Push<P>> {
+  const keys = keysOf(secrets);
   const header = headerReader(headers);
   const id = header("webhook-id");
   const sent = header("webhook-timestamp");
@@ -55,8 +58,8 @@ export async function verify<P = unknown>(
   const signed = concat([encoder.encode(`${id}.${sent}.`), payload]);
   const listed = header("webhook-signature").split(" ").slice(0, maxSignatures);
   const signatures = listed.filter((one) => one.startsWith("v1,")).map((one) => fromBase64(one.slice("v1,".length)));
-  for (const [i, secret] of [secrets].flat().entries()) {
-    const key = await importKey(secret, i);
+  for (const bytes of keys) {
+    const key = await crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
     for (const signature of signatures) {
       if (signature && (await crypto.subtle.verify("HMAC", key, signature, signed))) return readPush<P>(header, payload);
     }
@@ -66,6 +69,7 @@ export async function verify<P = unknown>(
 
 /** Makes a handler of web-standard requests, as Deno, Bun, Workers and route handlers of web frameworks take it. */
 export function fetchReceiver<P = unknown>(secrets: Secrets, handle: Handle<P>): (request: Request) => Promise<Response> {
+  keysOf(secrets);
   return async (request) => {
     const read = async () => new Uint8Array(await request.arrayBuffer());
     const { status, headers, text } = await answer(request.headers, read, secrets, handle);
@@ -73,7 +77,7 @@ export function fetchReceiver<P = unknown>(secrets: Secrets, handle: Handle<P>):
   };
 }
 
-export type NodeRequest = AsyncIterable<Uint8Array> & { headers: Record<string, string | string[] | undefined> };
+export type NodeRequest = AsyncIterable<Uint8Array> & { headers: Record<string, string | string[] | undefined>; body?: unknown };
 export interface NodeResponse {
   writeHead(status: number, headers: Record<string, string>): unknown;
   end(text: string): unknown;
@@ -83,6 +87,7 @@ export interface NodeResponse {
 export function nodeReceiver<P = unknown>(
   secrets: Secrets, handle: Handle<P>,
 ): (request: NodeRequest, response: NodeResponse) => Promise<void> {
+  keysOf(secrets);
   return async (request, response) => {
     const { status, headers, text } = await answer(request.headers, () => readBody(request), secrets, handle);
     response.writeHead(status, headers);
@@ -100,12 +105,16 @@ async function answer<P>(
     const text = err instanceof Error ? `${err.name}: ${err.message}` : String(err); // stands in the task's last error
     if (err instanceof SignatureError) return { status: 401, headers: {}, text };
     if (err instanceof Discard) return { status: 410, headers: {}, text };
-    if (err instanceof Snooze) return { status: 503, headers: { "Retry-After": String(err.seconds) }, text };
+    if (err instanceof Snooze) {
+      return { status: 503, headers: { "Retry-After": String(Math.ceil(parseFloat(err.delay))) }, text };
+    }
+    console.error("duetime: a handler failed:", err);
     return { status: 500, headers: {}, text };
   }
 }
 
-async function readBody(request: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+async function readBody(request: NodeRequest): Promise<Uint8Array> {
+  if (request.body !== undefined) throw new TypeError("the body is parsed already: have the receiver before express.json()");
   const parts: Uint8Array[] = [];
   let size = 0;
   for await (const part of request) {
@@ -139,10 +148,12 @@ function decoded(attribute: string): string {
   }
 }
 
-function importKey(secret: string, place: number) {
-  const key = secret.startsWith("whsec_") ? fromBase64(secret.slice("whsec_".length)) : undefined;
-  if (!key?.length) throw new TypeError(`secret ${place + 1} is not whsec_ and base64`); // without the secret itself
-  return crypto.subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+function keysOf(secrets: Secrets): Uint8Array<ArrayBuffer>[] {
+  return [secrets].flat().join(" ").trim().split(/\s+/).map((secret, i) => {
+    const key = secret.startsWith("whsec_") ? fromBase64(secret.slice("whsec_".length)) : undefined;
+    if (!key?.length) throw new TypeError(`secret ${i + 1} must be whsec_ and base64`); // without the secret itself
+    return key;
+  });
 }
 
 function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {

@@ -11,7 +11,7 @@ const server = createServer(nodeReceiver<Order>(["whsec_bmV3ZXIgc2VjcmV0IG9mIDI0
   pushes.push(push);
   const tries = triesOf(push.id);
   if (push.payload.order === "refused") throw new Discard("no such order");
-  if (push.payload.order === "early" && tries === 1) throw new Snooze(1);
+  if (push.payload.order === "early" && tries === 1) throw new Snooze("0.5s");
   if (push.payload.order === "broken" && tries === 1) throw new RangeError("out of stock");
 }));
 const triesOf = (id: string) => pushes.filter((push) => push.id === id).length;
@@ -71,7 +71,7 @@ test("a genuine request is read", async () => {
     dueAt: "2026-11-27T10:10:00.5Z", payload: { test: 2432232314 },
   };
   assert.deepEqual(await verify(headers, body, published, sent), push);
-  assert.deepEqual(await verify(new Headers(headers), Buffer.from(body), [secret, published], new Date(+sent + 299_000)), push);
+  assert.deepEqual(await verify(new Headers(headers), Buffer.from(body), `${secret}\n${published}`, new Date(+sent + 299_000)), push);
 });
 
 test("all else is refused", async () => {
@@ -87,9 +87,25 @@ test("all else is refused", async () => {
   const most = "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ";
   for (const text of ["v1,ü", "v1,", `${most}1OE=`, `v1,${most}`]) await refused({ "Webhook-Signature": text });
   await refused({ "Ce-Owner": "%zz" });
-  await assert.rejects(verify(headers, body, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", sent), {
-    name: "TypeError", message: "secret 1 is not whsec_ and base64",
-  });
+});
+
+test("a secret of another form is a mistake", async () => {
+  const missing = process.env["DUETIME_NO_SUCH_SECRET"]!;
+  for (const secrets of [missing, [], `${published} whsec_?`, [published, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"], "whsec_"]) {
+    const mistake = { name: "TypeError", message: /^secret [12] must be whsec_ and base64$/ };
+    await assert.rejects(verify(headers, body, secrets, sent), mistake, String(secrets));
+    for (const receiver of [nodeReceiver, fetchReceiver]) assert.throws(() => receiver(secrets, () => {}), mistake);
+  }
+});
+
+test("a body that is parsed already is a mistake", async (t) => {
+  const log = t.mock.method(console, "error", () => {});
+  const text: string[] = [];
+  const receiver = nodeReceiver(published, () => assert.fail("it was called"));
+  const request = Object.assign((async function* () {})(), { headers, body: {} });
+  await receiver(request, { writeHead: (status) => text.push(String(status)), end: (said) => text.push(said) });
+  assert.match(text.join(" "), /^500 TypeError: the body is parsed already/);
+  assert.equal(log.mock.callCount(), 1);
 });
 
 test("requests of fetch are answered", async () => {

@@ -2,15 +2,18 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
+import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
 
 _TOLERANCE = 300  # s that the sender's clock may be off
+_log = logging.getLogger("duetime")
 _MAX_BODY = 64 * 1024  # bytes; a payload has at most 4 KiB
 
 
@@ -35,25 +38,26 @@ class Discard(Exception):
 
 
 class Snooze(Exception):
-    """Raised by a handler: the task runs again after so many seconds (1 to 3600), uncharged."""
+    """Raised by a handler: the task runs again after this time, a second to an hour, uncharged."""
 
-    def __init__(self, seconds: int, message: str = "not yet") -> None:
+    def __init__(self, delay: timedelta, message: str = "not yet") -> None:
         super().__init__(message)
-        self.seconds = seconds
+        self.delay = delay
 
 
 def verify(headers: Mapping[str, str], body: bytes, secrets: str | Sequence[str], now: float | None = None) -> Push:
     """Checks the request of a due task: body is what came, before it is parsed; now is as time.time has it.
 
-    While a secret (whsec_…) is rotated, secrets are the old and the new one. The signature covers the id, the time and the
-    payload, and not the kind, the owner, the subject and the due time: these are as safe as the connection.
+    Secrets (whsec_…) are a list, or a text that has them parted by spaces: while one is rotated, the old and the new one. The
+    signature covers the id, the time and the payload, and not the kind, the owner, the subject and the due time: these are as
+    safe as the connection.
     """
+    keys = _keys(secrets)
     got = {name.lower(): value for name, value in headers.items()}
     id, sent = got.get("webhook-id", ""), got.get("webhook-timestamp", "")
     now = time.time() if now is None else now
     if not re.fullmatch("[0-9]{1,12}", sent) or abs(now - int(sent)) > _TOLERANCE:
         raise SignatureError(f"webhook-timestamp must be a time in seconds, at most {_TOLERANCE} s off")
-    keys = [_key(secret, i) for i, secret in enumerate([secrets] if isinstance(secrets, str) else secrets)]
     wanted = [hmac.new(key, f"{id}.{sent}.".encode() + body, hashlib.sha256).digest() for key in keys]
     signatures = [b"v1," + base64.b64encode(digest) for digest in wanted]
     listed = got.get("webhook-signature", "").split(" ")
@@ -65,13 +69,18 @@ def verify(headers: Mapping[str, str], body: bytes, secrets: str | Sequence[str]
     return Push(id, kind, unquote(owner), unquote(subject), datetime.fromisoformat(due), json.loads(body))
 
 
-def _key(secret: str, place: int) -> bytes:
+def _keys(secrets: str | Sequence[str]) -> list[bytes]:
+    listed = " ".join([secrets] if isinstance(secrets, str) else secrets).split()
+    return [_key(secret, number) for number, secret in enumerate(listed or [""], 1)]
+
+
+def _key(secret: str, number: int) -> bytes:
     try:
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True) if secret.startswith("whsec_") else b""
     except ValueError:
         key = b""
     if not key:
-        raise ValueError(f"secret {place + 1} is not whsec_ and base64")  # without the secret itself
+        raise ValueError(f"secret {number} must be whsec_ and base64")  # without the secret itself
     return key
 
 
@@ -86,7 +95,8 @@ def _answer(error: Exception | None) -> tuple[str, list[tuple[str, str]], bytes]
         case Discard():
             return "410 Gone", [], text
         case Snooze():
-            return "503 Service Unavailable", [("Retry-After", str(error.seconds))], text
+            return "503 Service Unavailable", [("Retry-After", str(math.ceil(error.delay.total_seconds())))], text
+    _log.error("a handler failed", exc_info=error)
     return "500 Internal Server Error", [], text
 
 
@@ -94,6 +104,7 @@ def wsgi_receiver(
     secrets: str | Sequence[str], handle: Callable[[Push], object],
 ) -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
     """Makes a WSGI application. A handler that returns ends the task; one that raises has it tried again."""
+    _keys(secrets)
 
     def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         failed: Exception | None = None
@@ -116,6 +127,7 @@ def asgi_receiver(
     secrets: str | Sequence[str], handle: Callable[[Push], Awaitable[object]],
 ) -> Callable[..., Awaitable[None]]:
     """Makes an ASGI application of a coroutine function, to be mounted in Starlette, FastAPI and others."""
+    _keys(secrets)
 
     async def app(
         scope: Mapping[str, Any], receive: Callable[[], Awaitable[Mapping[str, Any]]],
