@@ -99,7 +99,7 @@ def test_a_genuine_request_is_read() -> None:
     {"body": BODY + b" "}, {"secrets": OTHER}, {"now": SENT + 301}, {"now": SENT - 301},
     *({name: ""} for name in HEADERS),
     {"Webhook-Id": "7"}, *({"Webhook-Timestamp": text} for text in ("now", "1614265331", "1.6e9", "²", "9" * 5000)),
-    *({"Webhook-Signature": f"{prefix}g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ{end}"} for prefix, end in [("", "1OE="), ("v1,", "")]),
+    *({"Webhook-Signature": signature.format("g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ")} for signature in ("{}1OE=", "v2,{}1OE=", "v1,{}")),
     {"Webhook-Signature": "v1,ü"}, {"Webhook-Signature": "v1,\udc80"},
 ], ids=str)
 def test_all_else_is_refused(change: dict[str, Any]) -> None:

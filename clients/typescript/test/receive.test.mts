@@ -85,7 +85,7 @@ test("all else is refused", async () => {
   for (const id of ["7", "msg_p5jXN8AQM9LWM0D4loKWxJeK"]) await refused({ "Webhook-Id": id });
   for (const time of ["now", "1614265331", "1.614265330e9", "9".repeat(400)]) await refused({ "Webhook-Timestamp": time });
   const most = "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ";
-  for (const text of ["v1,ü", "v1,", `${most}1OE=`, `v1,${most}`]) await refused({ "Webhook-Signature": text });
+  for (const text of ["v1,ü", "v1,", `${most}1OE=`, `v2,${most}1OE=`, `v1,${most}`]) await refused({ "Webhook-Signature": text });
   await refused({ "Ce-Owner": "%zz" });
 });
 
