@@ -4,11 +4,14 @@ import type { Duration } from "./client.js";
 export interface Push<P = unknown> {
   /** The task's id, the same in each try: write it where the effect is written, and skip an id that is there. */
   id: string;
+  /** Not signed, nor are owner, subject and dueAt: kinds that must not be taken for each other have a secret each. */
   kind: string;
   owner: string;
   subject: string | undefined;
   dueAt: string; // RFC 3339
   payload: P;
+  /** The payload as it came, with all digits of its numbers. */
+  payloadJson: string;
 }
 
 /** Of the form whsec_…, in a list or parted by spaces: while one is rotated, the old and the new one. */
@@ -17,7 +20,7 @@ export type HeaderSource = Iterable<readonly [string, string]> | Record<string, 
 /** Acts on a task. An error has the task tried again, after the kind's backoff. */
 export type Handle<P = unknown> = (push: Push<P>) => unknown;
 
-/** The request is not one of duetime's, or is too old. */
+/** The request is not one of duetime's, is too old, or can't be read. */
 export class SignatureError extends Error {
   override readonly name = "SignatureError";
 }
@@ -27,11 +30,13 @@ export class Discard extends Error {
   override readonly name = "Discard";
 }
 
-/** Thrown by a handler: the task runs again after this time, a second to an hour, uncharged. */
+/** Thrown by a handler: the task runs again after this time, at most an hour; uncharged, until a day after it was due. */
 export class Snooze extends Error {
   override readonly name = "Snooze";
   constructor(readonly delay: Duration, message = "not yet") {
     super(message);
+    const seconds = /^\d+(\.\d+)?s$/.test(delay) ? parseFloat(delay) : 0;
+    if (seconds <= 0 || seconds > 3600) throw new RangeError(`delay must be at most "3600s", and is "${delay}"`);
   }
 }
 
@@ -51,7 +56,8 @@ export async function verify<P = unknown>(
   const header = headerReader(headers);
   const id = header("webhook-id");
   const sent = header("webhook-timestamp");
-  if (!/^\d{1,12}$/.test(sent) || Math.abs(now.getTime() / 1000 - Number(sent)) > tolerance) {
+  if (!id || id.includes(".")) throw new SignatureError("webhook-id must be there, without a dot"); // a dot ends it in what is signed
+  if (!/^\d{1,12}$/.test(sent) || !(Math.abs(now.getTime() / 1000 - Number(sent)) <= tolerance)) {
     throw new SignatureError(`webhook-timestamp must be a time in seconds, at most ${tolerance} s off`);
   }
   const payload = typeof body === "string" ? encoder.encode(body) : body;
@@ -71,8 +77,8 @@ export async function verify<P = unknown>(
 export function fetchReceiver<P = unknown>(secrets: Secrets, handle: Handle<P>): (request: Request) => Promise<Response> {
   keysOf(secrets);
   return async (request) => {
-    const read = async () => new Uint8Array(await request.arrayBuffer());
-    const { status, headers, text } = await answer(request.headers, read, secrets, handle);
+    const parts = (request.body ?? []) as Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+    const { status, headers, text } = await answer(request.headers, () => readBody(parts), secrets, handle);
     return new Response(text || null, { status, headers });
   };
 }
@@ -83,13 +89,13 @@ export interface NodeResponse {
   end(text: string): unknown;
 }
 
-/** Makes a handler for createServer of node:http, and for Express before any parser of bodies. */
+/** Makes a handler for createServer of node:http, and for Express before any parser of bodies but express.raw(). */
 export function nodeReceiver<P = unknown>(
   secrets: Secrets, handle: Handle<P>,
 ): (request: NodeRequest, response: NodeResponse) => Promise<void> {
   keysOf(secrets);
   return async (request, response) => {
-    const { status, headers, text } = await answer(request.headers, () => readBody(request), secrets, handle);
+    const { status, headers, text } = await answer(request.headers, () => readNode(request), secrets, handle);
     response.writeHead(status, headers);
     response.end(text);
   };
@@ -103,7 +109,10 @@ async function answer<P>(
     return { status: 204, headers: {}, text: "" };
   } catch (err) {
     const text = err instanceof Error ? `${err.name}: ${err.message}` : String(err); // stands in the task's last error
-    if (err instanceof SignatureError) return { status: 401, headers: {}, text };
+    if (err instanceof SignatureError) {
+      console.warn("duetime: a request was refused:", err.message);
+      return { status: 401, headers: {}, text };
+    }
     if (err instanceof Discard) return { status: 410, headers: {}, text };
     if (err instanceof Snooze) {
       return { status: 503, headers: { "Retry-After": String(Math.ceil(parseFloat(err.delay))) }, text };
@@ -113,16 +122,21 @@ async function answer<P>(
   }
 }
 
-async function readBody(request: NodeRequest): Promise<Uint8Array> {
-  if (request.body !== undefined) throw new TypeError("the body is parsed already: have the receiver before express.json()");
-  const parts: Uint8Array[] = [];
+async function readNode(request: NodeRequest): Promise<Uint8Array> {
+  if (request.body === undefined) return readBody(request);
+  if (request.body instanceof Uint8Array) return request.body;
+  throw new TypeError("the body is parsed already: have the receiver before express.json()");
+}
+
+async function readBody(parts: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const read: Uint8Array[] = [];
   let size = 0;
-  for await (const part of request) {
+  for await (const part of parts) {
     size += part.length;
     if (size > maxBody) throw new SignatureError(`the body has more than ${maxBody} bytes`);
-    parts.push(part);
+    read.push(part);
   }
-  return concat(parts);
+  return concat(read);
 }
 
 type Header = (name: string) => string;
@@ -135,16 +149,18 @@ function headerReader(headers: HeaderSource): Header {
 
 function readPush<P>(header: Header, payload: Uint8Array): Push<P> {
   const [id, kind, dueAt] = [header("webhook-id"), header("ce-type"), header("ce-time")];
-  const [owner, subject] = [decoded(header("ce-owner")), decoded(header("ce-subject"))];
-  if (!id || !kind || !owner || !dueAt) throw new SignatureError("webhook-id, ce-type, ce-owner and ce-time must be there");
-  return { id, kind, owner, subject: subject || undefined, dueAt, payload: JSON.parse(new TextDecoder().decode(payload)) as P };
+  const [owner, subject] = ["ce-owner", "ce-subject"].map((name) => readable(name, () => decodeURIComponent(header(name))));
+  if (!kind || !owner || !dueAt) throw new SignatureError("ce-type, ce-owner and ce-time must be there");
+  const payloadJson = new TextDecoder().decode(payload);
+  const value = readable("the payload", () => JSON.parse(payloadJson) as P);
+  return { id, kind, owner, subject: subject || undefined, dueAt, payload: value, payloadJson };
 }
 
-function decoded(attribute: string): string {
+function readable<V>(what: string, read: () => V): V {
   try {
-    return decodeURIComponent(attribute);
-  } catch {
-    throw new SignatureError("ce-owner and ce-subject must be percent-encoded UTF-8");
+    return read();
+  } catch (cause) {
+    throw new SignatureError(`${what} can't be read: ${(cause as Error).message}`, { cause });
   }
 }
 
