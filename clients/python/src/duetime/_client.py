@@ -1,19 +1,24 @@
 import http.client
 import json
+import math
 import random
 import re
 import secrets
+import socket
+import ssl
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from typing import Any
 
-from ._error import DuetimeError, refusal
+from ._error import DuetimeError, refusal, unreadable
 from ._types import Left, NewTask, Scheduled, Task
 
 _TRY_TIMEOUT = 21.0  # s: the server answers within 20 s
@@ -24,51 +29,79 @@ _MAX_PAUSE = 2.0  # s
 class Duetime:
     """Calls the API. A call is tried until it is answered or its time is over, as far as it may be repeated.
 
-    timeout is seconds for a call with all its tries. Threads may share a client; in asyncio, call it by asyncio.to_thread.
+    timeout is seconds for a call with all its tries; an answer that comes in very small parts may take longer. A client has no
+    connections: make another one for another timeout. context has certificates of your own; proxies are those of the environment.
+    Threads may share a client; in asyncio, call it by asyncio.to_thread.
     """
 
-    def __init__(self, url: str, token: str | None = None, timeout: float = 30.0) -> None:
-        if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-            raise ValueError(f"url must begin with https:// or http://, and is {url!r}")
+    def __init__(
+        self, url: str, token: str | None = None, timeout: float = 30.0, *, context: ssl.SSLContext | None = None,
+    ) -> None:
+        base = urllib.parse.urlsplit(url)
+        if base.scheme not in ("http", "https") or base.username:
+            raise ValueError("url must begin with https:// or http://, without a user")
         self._url = url.rstrip("/")
-        self._headers = {"Content-Type": "application/json"}
+        self._headers = {"Content-Type": "application/json", "User-Agent": "duetime-python"}
+        token = (token or "").strip()
+        if not re.fullmatch("[\x21-\x7e]*", token):
+            raise ValueError("token must be ASCII without blanks")  # without the token itself
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._timeout = timeout
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
 
     def schedule(self, task: NewTask) -> Scheduled:
-        """Makes a task, or finds the one that has its key. A repeated try finds the task of the first one, by its id."""
-        return _read_scheduled(self.call("TaskService/Schedule", {"task": _request(task)}, repeatable=True))
+        """Makes a task, or finds the one that has its key.
+
+        After a lost answer it is repeated with the same id, by which it finds the task that an earlier try has made. With
+        KEY_MODE_MOVE and KEY_MODE_REPLACE it is not repeated, as reschedule.
+        """
+        return _read_scheduled(self.call("TaskService/Schedule", {"task": _request(task)}, repeatable=_changes_none(task)))
 
     def schedule_many(self, tasks: Iterable[NewTask]) -> list[Scheduled]:
         """Makes up to 1,000 tasks: all or none. Where the answer would be larger than 2 MiB, payloads in it are None."""
-        answer = self.call("TaskService/ScheduleMany", {"tasks": [_request(task) for task in tasks]}, repeatable=True)
-        return [_read_scheduled(one) for one in answer["results"]]
+        tasks = list(tasks)
+        body = {"tasks": [_request(task) for task in tasks]}
+        answer = self.call("TaskService/ScheduleMany", body, repeatable=all(map(_changes_none, tasks)))
+        results = [_read_scheduled(one) for one in answer.get("results", ())]
+        if len(results) != len(tasks):
+            raise unreadable(f"{len(tasks)} results")
+        return results
 
     def get(self, task_id: str) -> Task:
-        return _read_task(self.call("TaskService/Get", {"task_id": task_id}, repeatable=True)["task"])
+        return _read_task(self.call("TaskService/Get", {"task_id": task_id}))
 
     def reschedule(
         self, task_id: str, *, due_at: datetime | None = None, due_in: timedelta | None = None, version: int | None = None,
     ) -> Task:
-        """Gives a pending task another time. With a version it is tried once: a second try would meet the first one."""
-        body = _present(task_id=task_id, due_at=due_at, due_in=due_in, version=version)
-        return _read_task(self.call("TaskService/Reschedule", body, repeatable=version is None)["task"])
+        """Gives a pending task another time.
+
+        It is not repeated after a lost answer: a second try might undo what another caller has changed since the first one, or
+        meet a task that was done in time.
+        """
+        body = _present(task_id=task_id, due_at=due_at, due_in=due_in, version=_checked(version))
+        return _read_task(self.call("TaskService/Reschedule", body))
 
     def shift(self, task_id: str, by: timedelta, *, version: int | None = None, due_within: timedelta | None = None) -> Task:
-        """Moves a pending task. It is repeated only after an answer that says that nothing was changed."""
-        body = _present(task_id=task_id, by=by, version=version, due_within=due_within)
-        return _read_task(self.call("TaskService/Shift", body)["task"])
+        """Moves a pending task. It is not repeated after a lost answer."""
+        body = _present(task_id=task_id, by=by, version=_checked(version), due_within=due_within)
+        return _read_task(self.call("TaskService/Shift", body))
 
     def cancel(self, task_id: str, *, version: int | None = None) -> Task:
-        """Takes a pending task back. Raises ALREADY_DONE and its like if that is too late."""
-        body = _present(task_id=task_id, version=version)
+        """Takes a pending task back. Raises ALREADY_DONE and its like if that is too late.
+
+        After a lost answer it is repeated: then another caller may have cancelled the task.
+        """
+        body, ends = _present(task_id=task_id, version=_checked(version)), time.monotonic() + self._timeout
         try:
-            return _read_task(self.call("TaskService/Cancel", body, repeatable=True)["task"])
+            return _read_task(self._call("TaskService/Cancel", body, True, ends))
         except DuetimeError as error:
-            if error.repeated and error.reason == "ALREADY_CANCELLED":
-                return self.get(task_id)
+            # A task that is cancelled stays so: what these say is what has become of an earlier try too.
+            if error.reason in ("ALREADY_CANCELLED", "ALREADY_DONE", "ALREADY_DEAD", "STALE_VERSION"):
+                repeated, error.commit_unknown = error.commit_unknown, False
+                if repeated and error.reason == "ALREADY_CANCELLED":
+                    with suppress(DuetimeError):
+                        return _read_task(self._call("TaskService/Get", {"task_id": task_id}, True, ends))
             raise
 
     def await_due(self, owner: str, *, kind: str | None = None, timeout: timedelta | None = None) -> Left:
@@ -76,42 +109,48 @@ class Duetime:
         answer = self.call("OwnerService/AwaitDue", _present(owner=owner, kind=kind, timeout=timeout), repeatable=True)
         return Left(**{f.name: answer.get(f.name, 0) for f in fields(Left)})
 
-    def call(self, call: str, body: Mapping[str, Any], *, repeatable: bool = False) -> dict[str, Any]:
+    def call(self, call: str, body: Mapping[str, Any], *, repeatable: bool | None = None) -> dict[str, Any]:
         """Makes any call, such as "GroupService/GetGroup": body and answer are JSON, as docs/API.md has it.
 
-        One that is not repeatable is tried again only after an answer that says that nothing was changed.
+        After a lost answer, reads and calls that are said to be repeatable are tried again.
         """
-        request = urllib.request.Request(f"{self._url}/duetime.v1.{call}", _dumps(body).encode(), self._headers)
-        ends, pause, repeated = time.monotonic() + self._timeout, _FIRST_PAUSE, False
+        if repeatable is None:
+            repeatable = bool(re.search(r"/(Get|List)\w*$", call))
+        return self._call(call, body, repeatable, time.monotonic() + self._timeout)
+
+    def _call(self, call: str, body: Mapping[str, Any], repeatable: bool, ends: float) -> dict[str, Any]:
+        text, pause = _dumps(dict(body)).encode(), _FIRST_PAUSE
+        earlier = False  # try may have been carried out
         while True:
             try:
-                return self._post(request, ends - time.monotonic())
+                return self._post(call, text, ends - time.monotonic())
             except DuetimeError as error:
-                error.repeated = repeated
+                again = error.retryable or repeatable and error.commit_unknown
+                error.commit_unknown = earlier = earlier or error.commit_unknown
                 wait = pause * random.uniform(0.5, 1)  # callers that failed together come back apart
-                allowed = error.retryable or repeatable and error.commit_unknown
-                if not allowed or time.monotonic() + wait >= ends:
+                if not again or time.monotonic() + wait >= ends:
                     raise
-                repeated = repeated or error.commit_unknown
             time.sleep(wait)
             pause = min(2 * pause, _MAX_PAUSE)
 
-    def _post(self, request: urllib.request.Request, timeout: float) -> dict[str, Any]:
+    def _post(self, call: str, body: bytes, timeout: float) -> dict[str, Any]:
+        timeout = min(max(timeout, 0.001), _TRY_TIMEOUT)
+        headers = self._headers | {"Connect-Timeout-Ms": str(math.ceil(timeout * 1000))}
+        request = urllib.request.Request(f"{self._url}/duetime.v1.{call}", body, headers)  # for each try: a proxy changes it
         try:
             try:
-                with self._opener.open(request, timeout=min(max(timeout, 0.001), _TRY_TIMEOUT)) as response:
-                    answer: dict[str, Any] = json.load(response)
-                    return answer
+                with self._opener.open(request, timeout=timeout) as response:
+                    status, text = 200, response.read()
             except urllib.error.HTTPError as error:
                 with error:
                     status, text = error.code, error.read()
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise DuetimeError("unavailable", f"{request.selector} got no answer: {error}") from error
-        try:
-            body = json.loads(text)
-        except ValueError:
-            body = None
-        raise refusal(status, body)
+        except (OSError, http.client.HTTPException) as error:
+            unsent = isinstance(getattr(error, "reason", None), (ConnectionRefusedError, socket.gaierror))
+            raise DuetimeError("unavailable", f"{call} got no answer: {error}", commit_unknown=not unsent) from error
+        answer = _loads(text)
+        if status != HTTPStatus.OK or not isinstance(answer, dict):
+            raise refusal(status, answer)
+        return answer
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -131,8 +170,20 @@ def _request(task: NewTask) -> dict[str, Any]:
     given = {f.name: getattr(task, f.name) for f in fields(task) if f.name != "payload"}
     given["task_id"] = task.task_id or new_id()
     # As text, whole numbers of any size come through; sorted, an equal payload is the same text.
-    given["payload_json"] = _dumps(task.payload)
+    given["payload_json"] = task.payload_json or _dumps(task.payload)
+    given["labels"] = task.labels and dict(task.labels)
     return _present(**given)
+
+
+def _changes_none(task: NewTask) -> bool:
+    """Repeated with its id, it changes no task: the try before has made the task of this id, or nothing."""
+    return task.key_mode in (None, "KEY_MODE_KEEP", "KEY_MODE_WINDOW")
+
+
+def _checked(version: int | None) -> int | None:
+    if version is not None and version < 1:  # zero would be taken for none, and the change made to any version
+        raise ValueError(f"version must be 1 or more, and is {version}")
+    return version
 
 
 def _present(**given: Any) -> dict[str, Any]:
@@ -155,17 +206,27 @@ def _dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
 
 
+def _loads(text: str | bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _read_scheduled(answer: Mapping[str, Any]) -> Scheduled:
-    return Scheduled(_read_task(answer["task"]), answer["outcome"])
+    return Scheduled(_read_task(answer), answer["outcome"])
 
 
 def _read_task(answer: Mapping[str, Any]) -> Task:
     """Leaves out fields that a newer server has."""
-    got = {re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name): value for name, value in answer.items()}
-    got["version"] = int(got["version"])
-    if "payload_json" in got:
-        got["payload"] = json.loads(got["payload_json"])
-    for name in ("due_at", "run_at", "created_at", "updated_at", "finished_at"):
-        if name in got:
-            got[name] = datetime.fromisoformat(got[name])
-    return Task(**{f.name: got[f.name] for f in fields(Task) if f.name in got})
+    try:
+        got = {re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name): value for name, value in answer["task"].items()}
+        got["version"] = int(got["version"])
+        if "payload_json" in got:
+            got["payload"] = _loads(got["payload_json"])
+        for name in ("due_at", "run_at", "created_at", "updated_at", "finished_at"):
+            if name in got:
+                got[name] = datetime.fromisoformat(got[name])
+        return Task(**{f.name: got[f.name] for f in fields(Task) if f.name in got})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise unreadable("a task") from error

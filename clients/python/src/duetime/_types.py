@@ -26,7 +26,8 @@ KeyMode: TypeAlias = Literal["KEY_MODE_KEEP", "KEY_MODE_MOVE", "KEY_MODE_REPLACE
 class NewTask:
     """A task to be scheduled, with due_at or due_in, which counts from now on the database's clock.
 
-    Its kind needs a handler or an endpoint, whose queue is to be named. The payload is what json.dumps takes.
+    Its kind needs a handler or an endpoint, whose queue is to be named. The payload is what json.dumps takes, or payload_json its
+    text, for numbers with more digits than a float keeps.
     """
 
     kind: str
@@ -45,12 +46,13 @@ class NewTask:
     window: timedelta | None = None
     task_id: str | None = None
     order_key: str | None = None
+    payload_json: str | None = None
     max_wait: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task as it stands."""
+    """A task as it stands. Only get reads labels."""
 
     task_id: str
     kind: str
@@ -58,8 +60,10 @@ class Task:
     queue: str
     state: State
     version: int
+    due_at: datetime
     payload: Any = None
-    due_at: datetime | None = None
+    #: There where floats of payload may have lost digits, and where payload is None, since SQL has written what is no JSON.
+    payload_json: str = ""
     run_at: datetime | None = None
     subject: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
