@@ -35,9 +35,7 @@ func TestPythonPackageHasEachFieldAndName(t *testing.T) {
 	} {
 		var want []string
 		for _, property := range schemas[schema].Properties {
-			if property.Title != "payload_json" { // the package has one form of payloads
-				want = append(want, property.Title)
-			}
+			want = append(want, property.Title)
 		}
 		compareNames(t, class, want, `(?m)^    ([a-z]\w*): [A-Z]?[a-z]`, partOf(t, types, "class "+class+":\n", "\n\n\n"))
 	}
@@ -70,20 +68,33 @@ func compareNames(t *testing.T, what string, want []string, pattern, text string
 	slices.Sort(got)
 	slices.Sort(want)
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("%s (-OpenAPI +package):\n%s", what, d)
+		t.Errorf("%s (-want +got):\n%s", what, d)
 	}
 }
 
 // A release of the packages has the number of duetime's.
 func TestPackagesHaveTheVersionOfTheRelease(t *testing.T) {
 	t.Parallel()
-	newest := regexp.MustCompile(`(?m)^## \[(\d.*?)\]`).FindStringSubmatch(textOf(t, "CHANGELOG.md"))
+	newest := regexp.MustCompile(`(?m)^## \[(\d.*?)\]`).FindStringSubmatch(textOf(t, "CHANGELOG.md"))[1]
 	for file, pattern := range map[string]string{
-		"clients/typescript/package.json": `"version": "(.+)"`, "clients/typescript/package-lock.json": `"version": "(.+)"`,
-		"clients/python/pyproject.toml": `(?m)^version = "(.+)"`,
+		"clients/typescript/package.json":      `(?m)^  "version": "(.+)"`,
+		"clients/typescript/package-lock.json": `"name": "duetime",\s+"version": "(.+)"`, // it stands there twice
+		"clients/python/pyproject.toml":        `(?m)^version = "(.+)"`,
 	} {
-		if got := regexp.MustCompile(pattern).FindStringSubmatch(textOf(t, file)); got[1] != newest[1] {
-			t.Errorf("%s has version %s, and the newest release is %s", file, got[1], newest[1])
+		want := []string{newest}
+		if strings.HasSuffix(file, "-lock.json") {
+			want = []string{newest, newest}
+		}
+		compareNames(t, file, want, pattern, textOf(t, file))
+	}
+}
+
+// npm and pip make the packages of their folders alone.
+func TestPackagesHaveTheLicense(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{"typescript", "python"} {
+		if textOf(t, "clients/"+folder+"/LICENSE") != textOf(t, "LICENSE") {
+			t.Errorf("clients/%s/LICENSE differs from LICENSE", folder)
 		}
 	}
 }
