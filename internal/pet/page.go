@@ -15,7 +15,7 @@ import (
 var pageFiles embed.FS
 
 // pagePolicy allows what the page needs, and no code or style inside of it.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 var pageTemplate = sync.OnceValue(func() *template.Template {

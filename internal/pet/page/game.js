@@ -91,6 +91,7 @@
     card.part("h2").textContent = pet.name;
     card.part(".dial").setAttribute("aria-label", pet.name); // until it is drawn
     card.part(".owner").textContent = pet.owner;
+    card.part(".owner").hidden = Boolean(owner); // whom the page is about
     card.part(".owner").href = "?" + new URLSearchParams({ owner: pet.owner });
     translate(card.e);
     return card;

@@ -144,7 +144,7 @@ func gameNames(w *world, p *tab) {
 		p.says("#told", "A card is armed")
 		want(w.t, "width of the page", eval[int](p, "document.documentElement.scrollWidth"), 390)
 		p.click("#lang")
-		p.says("#judge", "丢失 0 · 重复 0 · 过早 0")
+		p.says("#judge", "核对：丢失 0 · 重复 0 · 过早 0")
 		want(w.t, "width of the page in Chinese", eval[int](p, "document.documentElement.scrollWidth"), 390)
 		p.click("#lang")
 	}
@@ -203,7 +203,7 @@ func gameLessons(w *world, p *tab) {
 
 func gameJudge(w *world, p *tab) {
 	p.show("?owner=judged")
-	p.says("#judge", "lost 0 · doubled 0 · early 0")
+	p.says("#judge", "Judged: 0 lost · 0 doubled · 0 early")
 	w.exec("INSERT INTO pet_journal (pet_id, owner, event, task_id, version, due_at_ms, at_ms) VALUES (1, 'judged', 'meal_finished', ?, 1, 2, 1)", task.NewID().String())
 	p.says("#judge.bad", "early 1")
 	w.exec("DELETE FROM pet_journal WHERE owner = 'judged'")
