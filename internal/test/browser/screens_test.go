@@ -120,19 +120,19 @@ func (w *world) live() {
 		}
 	}
 	// A part of them ended in the last hour: most within some milliseconds, a few during an outage of half a minute.
-	w.exec(`UPDATE duetime_tasks SET state = 1, version = 2, due_at = due_at - 3900000, run_at = due_at, created_at = due_at - 14400000,
+	w.exec(`UPDATE duetime_tasks SET state = 1, version = 2, due_at = due_at - 3750000, run_at = due_at, created_at = due_at - 14400000,
 		finished_at = due_at + 1 + FLOOR(POW(RAND(), 9) * 60), updated_at = finished_at WHERE kind = 'pet.meal_finished' AND MOD(CONV(HEX(SUBSTR(id, 16, 1)), 16, 10), 2) = 0`)
 	w.exec(`UPDATE duetime_tasks SET finished_at = finished_at + 400 + FLOOR(RAND() * 1500), updated_at = finished_at WHERE state = 1 ORDER BY due_at LIMIT 12`)
 	for reason, n := range map[string]int{"payment service answered 503 to order": 14, "no device token for player": 5, "connection reset by peer 10.0.3.7: try": 3} {
 		w.dead("player-9", reason, n)
 	}
 	w.exec("UPDATE duetime_tasks SET created_at = created_at - 7300000, finished_at = finished_at - 7200000, updated_at = updated_at - 7200000 WHERE state = 3")
-	w.exec("UPDATE duetime_processes SET version = '1.42.0'")
+	w.exec("UPDATE duetime_processes SET version = '1.42.0', host = 'game-1'")
 	w.exec(`INSERT INTO duetime_processes (id, role, host, version, started_at, seen_at, detail) SELECT id, 'worker', 'there', version, at - began, at - seen, '{"ended":true}'
 		FROM (SELECT 'u' AS id, '1.41.0' AS version, 9000000 AS began, 2300000 AS seen UNION ALL SELECT 'v', '1.42.0', 2280000, 60000) AS runs,
 		(SELECT UNIX_TIMESTAMP(NOW(3)) * 1000 AS at) AS moment`)
 	w.exec(`UPDATE duetime_tasks SET due_at = (SELECT at FROM (SELECT due_at - MOD(due_at, 60000) - 1500000 AS at FROM duetime_tasks WHERE state = 1 ORDER BY due_at DESC LIMIT 1) AS burst),
-		run_at = due_at, created_at = due_at - 14400000, finished_at = due_at + 2 + FLOOR(RAND() * 520), updated_at = finished_at WHERE state = 1 AND MOD(due_at, 5) < 3`)
+		run_at = due_at, created_at = due_at - 14400000, finished_at = due_at + 2 + FLOOR(RAND() * 520), updated_at = finished_at WHERE state = 1 AND MOD(due_at, 20) = 0`)
 	w.recur("player-7", "breakfast")
 	w.recur("player-7", "evening walk")
 }
@@ -155,11 +155,12 @@ func (w *world) moved(owner string) task.Task {
 func (w *world) film(dir string) {
 	w.t.Helper()
 	p := openTab(w.t, w.browser, w.game)
-	p.do(chromedp.EmulateViewport(920, 860), theme("light"))
+	p.do(chromedp.EmulateViewport(800, 760), theme("light"))
 	p.show("?owner=ann")
 	for _, name := range []string{"moo", "kit", "tom"} {
 		newPet(p, name, "ann")
 	}
+	eval[bool](p, "document.querySelector('.bar').hidden = true")
 	press := func(nth int, act string) {
 		eval[bool](p, fmt.Sprintf("document.querySelectorAll('.pet')[%d].querySelector('[data-act=%s]').click() || true", nth, act))
 	}
