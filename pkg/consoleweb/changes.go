@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/console"
@@ -28,6 +29,7 @@ type changesView struct {
 type actLine struct {
 	console.AuditLine
 
+	At        clock
 	Operation string // the mass change; empty: none
 	Tasks     int
 }
@@ -67,6 +69,11 @@ func readChanges(ctx context.Context, v *visit) (any, error) {
 		return out, err
 	}
 	out.Lines = folded(out.Page.Lines)
+	day := v.now.Format(time.DateOnly)
+	for i, line := range out.Lines {
+		out.Lines[i].At = v.clock(line.AtMs, day)
+		day = time.UnixMilli(line.AtMs).In(v.zone).Format(time.DateOnly)
+	}
 	pairs := []any{"actor", out.Actor, "event", out.Event, "from", out.From, "to", out.To}
 	if out.Page.Next != "" {
 		out.Next = v.Link("changes", append(pairs, "cursor", out.Page.Next)...)

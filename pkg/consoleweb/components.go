@@ -12,6 +12,7 @@ import (
 type component struct {
 	Name, Text string
 	Class      string // late or dead; empty: all is well
+	Part       string // of the view System, which tells more of it
 }
 
 // components tells what is known of each server and process of the deployment: nothing without the frame.
@@ -19,9 +20,9 @@ func (n *nowView) components(v *visit) []component {
 	if n.FrameErr != nil {
 		return nil
 	}
-	all := []component{{"MySQL", v.T("now.read", v.Span(n.TookMs)), ""}}
+	all := []component{{Name: "MySQL", Text: v.T("now.ok")}}
 	if !n.NoIndex {
-		redis, kafka := component{"Redis", v.T("now.entries", v.Short(n.entries())), ""}, component{"Kafka", v.T("now.nohintlate"), ""}
+		redis, kafka := component{"Redis", v.T("now.entries", v.Short(n.entries())), "", "shards"}, component{Name: "Kafka", Text: v.T("now.ok")}
 		if n.IndexErr != nil {
 			redis.Text, redis.Class = v.T("now.away"), "late"
 		}
@@ -30,7 +31,7 @@ func (n *nowView) components(v *visit) []component {
 		}
 		all = append(all, redis, kafka)
 		if len(n.Why.Answers) > 0 && !slices.Contains(n.Why.Unread, "ZooKeeper") {
-			all = append(all, component{"ZooKeeper", v.T("now.answers"), ""})
+			all = append(all, component{Name: "ZooKeeper", Text: v.T("now.ok")})
 		}
 		for _, l := range n.Leads {
 			all = append(all, n.leader(v, l))
@@ -38,7 +39,7 @@ func (n *nowView) components(v *visit) []component {
 	}
 	for i, c := range all {
 		if n.away(c.Name) {
-			all[i] = component{c.Name, v.T("now.away"), "late"}
+			all[i].Text, all[i].Class = v.T("now.away"), "late"
 		}
 	}
 	return append(all, n.workers(v))
@@ -52,7 +53,7 @@ func (n *nowView) away(server string) bool {
 // leader tells who leads, how far a new leader has taken over, and how many others could.
 func (n *nowView) leader(v *visit, l console.Leader) component {
 	if l.Host == "" {
-		return component{l.Name, v.T("nobody"), "dead"}
+		return component{l.Name, v.T("nobody"), "dead", "leaders"}
 	}
 	spare := -1
 	for _, p := range n.Processes {
@@ -60,14 +61,16 @@ func (n *nowView) leader(v *visit, l console.Leader) component {
 			spare++
 		}
 	}
-	c := component{l.Name, v.T("now.leads", cleaned(l.Host)), ""}
+	c := component{l.Name, v.T("now.leads", cleaned(l.Host)), "", "leaders"}
 	if l.Of != nil && *l.Shards < *l.Of {
-		c.Text, c.Class = c.Text+", "+v.T("now.leadsof", *l.Shards, *l.Of), "late"
+		c.Text, c.Class = c.Text+v.T("comma")+v.T("now.leadsof", *l.Shards, *l.Of), "late"
 	}
+	follow := v.T("now.nospare")
 	if spare > 0 {
-		return component{c.Name, c.Text + ", " + v.T("now.spare", spare), c.Class}
+		follow = v.T("now.spare", spare)
 	}
-	return component{c.Name, c.Text + ", " + v.T("now.nospare"), c.Class}
+	c.Text += v.T("comma") + follow
+	return c
 }
 
 // workers tells how many there are, and which versions they run.
@@ -79,8 +82,8 @@ func (n *nowView) workers(v *visit) component {
 		}
 	}
 	if count == 0 {
-		return component{v.T("workers"), v.T("none"), "late"}
+		return component{v.T("workers"), v.T("none"), "late", "processes"}
 	}
 	slices.Sort(versions)
-	return component{v.T("workers"), fmt.Sprint(count, " · ", strings.Join(slices.Compact(versions), ", ")), ""}
+	return component{v.T("workers"), fmt.Sprint(count, " · ", strings.Join(slices.Compact(versions), ", ")), "", "processes"}
 }

@@ -20,10 +20,10 @@ func TestComponentOfALeader(t *testing.T) {
 		processes []console.Process
 		want      component
 	}{
-		{"", 16, []console.Process{at("a")}, component{"event", "no living process", "dead"}},
-		{"a", 16, []console.Process{at("a"), at("b"), silent}, component{"event", "a leads, 1 spare", ""}},
-		{"a", 16, []console.Process{at("a"), silent}, component{"event", "a leads, no spare", ""}},
-		{"a", 3, []console.Process{at("a"), at("b"), at("c")}, component{"event", "a leads, 3 of 16 shards, 2 spare", "late"}},
+		{"", 16, []console.Process{at("a")}, component{"event", "no living process", "dead", "leaders"}},
+		{"a", 16, []console.Process{at("a"), at("b"), silent}, component{"event", "on a, 1 spare", "", "leaders"}},
+		{"a", 16, []console.Process{at("a"), silent}, component{"event", "on a, no spare", "", "leaders"}},
+		{"a", 3, []console.Process{at("a"), at("b"), at("c")}, component{"event", "on a, 3 of 16 shards, 2 spare", "late", "leaders"}},
 	} {
 		n := &nowView{nowRead: nowRead{frameRead: frameRead{Processes: c.processes}}}
 		if got := n.leader(&visit{lang: "en"}, console.Leader{Name: "event", Epoch: 2, Host: c.host, Shards: &c.shards, Of: new(16)}); got != c.want {

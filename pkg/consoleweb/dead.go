@@ -18,14 +18,13 @@ const maxDeadGroups = 200
 // deadView is the data of the view.
 type deadView struct {
 	freshness
-	Typed  string // since when
-	Since  string // as the forms send it back, to the minute
-	From   int64  // the same in Unix milliseconds; 0: all
-	Groups []console.DeadGroup
-	Kinds  []deadKind // of which all can be retried or discarded
-	Cut    bool       // there are older dead tasks
-	Tasks  int64
-	List   *deadList // instead of the groups: the tasks of a kind
+	Typed string // since when
+	Since string // as the forms send it back, to the minute
+	From  int64  // the same in Unix milliseconds; 0: all
+	Kinds []deadKind
+	Cut   bool // there are older dead tasks
+	Tasks int64
+	List  *deadList // instead of the groups: the tasks of a kind
 }
 
 // deadList is what is dead of a kind, or of a kind with an error: those that a change of it would take.
@@ -43,12 +42,11 @@ type deadRead struct {
 	cut    bool
 }
 
-// deadKind is what is dead of one kind.
+// deadKind is what is dead of one kind, by its errors.
 type deadKind struct {
-	Kind          string
-	Tasks         int64
-	Errors        int
-	FirstMs, Last int64
+	Kind   string
+	Tasks  int64
+	Groups []console.DeadGroup
 }
 
 func readDead(ctx context.Context, v *visit) (any, error) {
@@ -70,19 +68,18 @@ func readDead(ctx context.Context, v *visit) (any, error) {
 		groups, cut, err := c.DeadGroups(ctx, q)
 		return deadRead{groups, cut}, err
 	})
-	out.freshness, out.Groups, out.Cut = read.about(), read.value.groups, read.value.cut
+	out.freshness, out.Cut = read.about(), read.value.cut
 	kinds := map[string]int{} // places in out.Kinds
-	for _, g := range out.Groups {
+	for _, g := range read.value.groups {
 		out.Tasks += g.Tasks
 		at, known := kinds[g.Kind]
 		if !known {
 			at = len(out.Kinds)
 			kinds[g.Kind] = at
-			out.Kinds = append(out.Kinds, deadKind{Kind: g.Kind, FirstMs: g.FirstMs, Last: g.LastMs})
+			out.Kinds = append(out.Kinds, deadKind{Kind: g.Kind})
 		}
 		k := &out.Kinds[at]
-		k.Tasks, k.Errors = k.Tasks+g.Tasks, k.Errors+1
-		k.FirstMs, k.Last = min(k.FirstMs, g.FirstMs), max(k.Last, g.LastMs)
+		k.Tasks, k.Groups = k.Tasks+g.Tasks, append(k.Groups, g)
 	}
 	slices.SortStableFunc(out.Kinds, func(a, b deadKind) int { return cmp.Compare(b.Tasks, a.Tasks) })
 	return out, nil

@@ -187,8 +187,12 @@ func (n *nowView) list(v *visit) {
 		}
 		return rows[name]
 	}
+	fullest := int64(1) // step of a row
 	for name, over := range n.Lag.Groups {
 		r := row(name)
+		for _, s := range over.Steps {
+			fullest = max(fullest, s.Fired)
+		}
 		r.Lag, r.Slow = over, over.P99 > lateMs
 	}
 	for name, late := range n.Ahead.Late {
@@ -197,6 +201,7 @@ func (n *nowView) list(v *visit) {
 	for _, s := range n.Ahead.Steps {
 		for name, tasks := range s.Groups {
 			r := row(name)
+			fullest = max(fullest, tasks)
 			if r.Due += tasks; tasks > r.Peak {
 				r.Peak, r.PeakAt = tasks, s.AtMs
 			}
@@ -212,7 +217,7 @@ func (n *nowView) list(v *visit) {
 	n.Hidden = max(0, len(names)-maxNowRows)
 	for _, name := range names[:len(names)-n.Hidden] {
 		r := rows[name]
-		r.Strip = n.strip(name)
+		r.Strip = n.strip(name, fullest)
 		r.List = v.Link("tasks", n.By, name, "state", "pending")
 		r.LateList = v.Link("tasks", n.By, name, "state", "pending", "before", "now")
 		r.PeakList = n.steps(v, r.PeakAt, r.PeakAt+n.Ahead.StepMs, name)

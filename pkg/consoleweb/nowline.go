@@ -131,7 +131,7 @@ func (n *nowView) drawLag(v *visit, l *nowLine) {
 		highest, fullest = max(highest, s.P99), max(fullest, s.Fired)
 	}
 	for _, ms := range lagMarks() {
-		if l.LagTop = ms; ms >= max(highest, 60_000) {
+		if l.LagTop = ms; ms >= max(highest, 10_000) {
 			break
 		}
 	}
@@ -303,17 +303,12 @@ func (n *nowView) deploys(v *visit, l nowLine) (all []lineMoment) {
 	return all[max(0, len(all)-maxDeploys):]
 }
 
-// strip is the same picture of one group in a row of the table: outlines of what was, what of it was late, and what will be.
+// strip is the same picture of one group in a row of the table: outlines of what was, what of it was late, and what will be. All
+// rows have one scale.
 type strip struct{ Was, Late, Will string }
 
-func (n *nowView) strip(name string) strip {
-	over, fullest := n.Lag.Groups[name], int64(1)
-	for _, s := range over.Steps {
-		fullest = max(fullest, s.Fired)
-	}
-	for _, s := range n.Ahead.Steps {
-		fullest = max(fullest, s.Groups[name])
-	}
+func (n *nowView) strip(name string, fullest int64) strip {
+	over := n.Lag.Groups[name]
 	height := func(tasks int64) float64 {
 		return stripPeak * math.Log1p(float64(tasks)) / math.Log1p(float64(fullest))
 	}

@@ -3,6 +3,7 @@ package consoleweb
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,10 +15,12 @@ import (
 const (
 	lineTasks       = 500 // of an owner, on the line
 	lineRow         = 18  // between two rows of the line
-	lineTop         = 26  // above the first row
+	lineTop         = 18  // above the first lane, for the time of now
+	lineName        = 18  // of a lane's name, above its first row
+	lineFoot        = 20  // below the last lane, for the times
 	lineSpread      = 4   // percent of the width, on a phone that of a point; points nearer than this stand in rows of their own
-	maxLineRows     = 12
-	lineRecurrences = 10 // each takes two small statements
+	maxLineRows     = 12  // of all lanes; each may have 3
+	lineRecurrences = 10  // each takes two small statements
 )
 
 // ownerView is the data of the view.
@@ -34,6 +37,7 @@ type ownerView struct {
 	NowX        string // in percent; empty: outside of the line
 	Height      int
 	Ticks       []lineMoment
+	Lanes       []lineLane
 	Points      []linePoint
 	Cut         bool // the window has more tasks
 	Earlier     string
@@ -41,6 +45,12 @@ type ownerView struct {
 	Tasks       []console.Task
 	Recurrences []console.RecurrenceLife
 	MoreRecur   bool
+}
+
+// lineLane is where the tasks of a kind stand on the line.
+type lineLane struct {
+	Y    int // of its name
+	Kind string
 }
 
 // linePoint is a task on the line.
@@ -133,21 +143,7 @@ func readOwner(ctx context.Context, v *visit) (any, error) {
 func (o *ownerView) draw(v *visit, from, to time.Time, span lineSpan) {
 	o.From, o.To = from.UnixMilli(), to.UnixMilli()
 	x := func(ms int64) float64 { return float64(ms-o.From) / float64(max(1, o.To-o.From)) * 100 }
-	var ends []float64 // of each row, the place of its last point
-	for _, t := range o.Tasks {
-		at := x(t.DueAtMs)
-		row := slices.IndexFunc(ends, func(end float64) bool { return at-end >= lineSpread })
-		if row < 0 && len(ends) < maxLineRows {
-			row, ends = len(ends), append(ends, at)
-		} else if row < 0 {
-			row = slices.Index(ends, slices.Min(ends))
-		}
-		ends[row] = at
-		o.Points = append(o.Points, linePoint{
-			X: percent(at), Y: lineTop + lineRow*row + lineRow/2, Task: t, Free: t.State == task.Pending && v.May(VerbMove),
-		})
-	}
-	o.Height = lineTop + lineRow*max(1, len(ends)) + lineRow/2
+	o.lanes(v, x)
 	for at := range walls(from.In(v.zone), span.step) {
 		if !at.Before(to) {
 			break
@@ -164,6 +160,35 @@ func (o *ownerView) draw(v *visit, from, to time.Time, span lineSpan) {
 	half := span.length / 2
 	o.Earlier = v.Link("owner", "owner", o.Owner, "span", span.name, "from", v.Typed(from.Add(-half).UnixMilli()))
 	o.Later = v.Link("owner", "owner", o.Owner, "span", span.name, "from", v.Typed(from.Add(half).UnixMilli()))
+}
+
+// lanes places the points, those of each kind in rows of their own.
+func (o *ownerView) lanes(v *visit, x func(ms int64) float64) {
+	kinds := map[string][]console.Task{}
+	for _, t := range o.Tasks {
+		kinds[t.Kind] = append(kinds[t.Kind], t)
+	}
+	y := lineTop
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		y += lineName
+		o.Lanes = append(o.Lanes, lineLane{y, kind})
+		var ends []float64 // of each row, the place of its last point
+		for _, t := range kinds[kind] {
+			at := x(t.DueAtMs)
+			row := slices.IndexFunc(ends, func(end float64) bool { return at-end >= lineSpread })
+			if row < 0 && len(ends) < max(3, maxLineRows/len(kinds)) {
+				row, ends = len(ends), append(ends, at)
+			} else if row < 0 {
+				row = slices.Index(ends, slices.Min(ends))
+			}
+			ends[row] = at
+			o.Points = append(o.Points, linePoint{
+				X: percent(at), Y: y + lineRow*row + lineRow/2 + 4, Task: t, Free: t.State == task.Pending && v.May(VerbMove),
+			})
+		}
+		y += lineRow * len(ends)
+	}
+	o.Height = max(y, lineTop+lineName+lineRow) + lineRow/2 + lineFoot
 }
 
 // walls yields the moments after from that are multiples of step since the beginning of from's day, in its zone: every few hours,

@@ -132,10 +132,10 @@ func (q query) Value(key string) string {
 // Without is the query without its i-th clause.
 func (q query) Without(i int) query { return slices.Delete(slices.Clone(q), i, i+1) }
 
-// with is the query with one clause more, in place of those that can't stand beside it.
-func (q query) with(c clause) query {
+// With is the query with one clause more, in place of those that can't stand beside it.
+func (q query) With(key, value string) query {
 	kept := slices.DeleteFunc(slices.Clone(q), func(old clause) bool {
-		return old.Key == c.Key || old.Key == "id" || old.Key == byRun && c.Key == "owner"
+		return old.Key == key || old.Key == "id" || old.Key == byRun && key == "owner" || old.Key == keyLate && key == "state"
 	})
-	return append(kept, c)
+	return append(kept, clause{key, value})
 }

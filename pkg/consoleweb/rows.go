@@ -14,6 +14,8 @@ type taskTable struct {
 
 	Tasks []console.Task
 	By    time.Duration // by which they are to move
+	// OneOwner says that they are all of one owner, whom the page names.
+	OneOwner bool
 
 	found bool  // by a search
 	query query // of the search
@@ -21,6 +23,11 @@ type taskTable struct {
 
 // Table is a list of tasks for the template of that name.
 func (v *visit) Table(tasks []console.Task) taskTable { return taskTable{visit: v, Tasks: tasks} }
+
+// Owned is a list of tasks of one owner, whom the page names.
+func (v *visit) Owned(tasks []console.Task) taskTable {
+	return taskTable{visit: v, Tasks: tasks, OneOwner: true}
+}
 
 // TableBy is a list of tasks that are to move by a span of time.
 func (v *visit) TableBy(tasks []console.Task, by time.Duration) taskTable {
@@ -34,11 +41,10 @@ func (v *visit) Found(q query, tasks []console.Task) taskTable {
 
 // Narrower is the address of the search with one clause more; empty if it has the clause, and for a list of another view.
 func (t taskTable) Narrower(key, value string) string {
-	one := clause{key, value}
-	if !t.found || value == "" || slices.Contains(t.query, one) {
+	if !t.found || value == "" || slices.Contains(t.query, clause{key, value}) {
 		return ""
 	}
-	return t.Link("tasks", "q", t.query.with(one))
+	return t.Link("tasks", "q", t.query.With(key, value))
 }
 
 // Moved is when a task is due after the move: not before now.

@@ -212,7 +212,7 @@ func singularWords() map[string]words {
 		"now.early.one":        {"%s task took effect before its time.", "%s 个任务在到期前生效。"},
 		"now.hintslate.one":    {"hints are late for %d worker", "%d 个工作进程的提示迟到"},
 		"ahead.more.one":       {"%d smaller group is left out.", "另有 %d 个较小的分组未显示。"},
-		"health.broken.one":    {"%d shard lacks its memory; the daemon rebuilds it.", "%d 个分片缺失数据，守护进程会重建。"},
+		"health.broken.one":    {"%d shard must be rebuilt; the daemon does it.", "%d 个分片缺失数据，守护进程会重建。"},
 		"health.shards.one":    {"%d shard with %s entries", "%d 个分片，共 %s 个条目"},
 	}
 }
