@@ -436,7 +436,7 @@ func hostileTextsStay(w *world, p *tab) {
 func figuresLive(w *world, p *tab) {
 	p.show("now?span=1d")
 	p.there(".nowline")
-	const due = "#live .kinds td[data-label='Due ahead']"
+	const due = "#live .kinds td[data-label='Due']"
 	before := p.text(due)
 	w.schedule("fresh", 5*time.Hour)
 	p.await("document.querySelector(" + quoted(due) + ").innerText !== " + quoted(before))
