@@ -205,9 +205,9 @@ func gameJudge(w *world, p *tab) {
 	p.show("?owner=judged")
 	p.says("#judge", "Judged: 0 lost · 0 doubled · 0 early")
 	w.exec("INSERT INTO pet_journal (pet_id, owner, event, task_id, version, due_at_ms, at_ms) VALUES (1, 'judged', 'meal_finished', ?, 1, 2, 1)", task.NewID().String())
-	p.says("#judge.bad", "early 1")
+	p.says("#judge.bad", "1 early")
 	w.exec("DELETE FROM pet_journal WHERE owner = 'judged'")
-	p.says("#judge:not(.bad)", "early 0")
+	p.says("#judge:not(.bad)", "0 early")
 }
 
 func gameCards(w *world, p *tab) {

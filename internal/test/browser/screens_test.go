@@ -42,7 +42,7 @@ func TestScreens(t *testing.T) {
 		p.show("now")
 	}
 	for name, at := range map[string]string{
-		"now": "now", "tasks": "tasks?kind=coupon.expire", "dead": "dead", "system": "system", "changes": "changes", "owner": "owner?owner=player-7&span=6h", "task": "task?id=" + life.ID.String(),
+		"now": "now", "tasks": "tasks?kind=pet.meal_finished", "dead": "dead", "system": "system", "changes": "changes", "owner": "owner?owner=player-7&span=6h", "task": "task?id=" + life.ID.String(),
 		"preview": "change?" + url.Values{"do": {"bulk.shift"}, "queue": {"shop"}, "by": {"2h"}}.Encode(),
 	} {
 		p.look(dir, name, at)
@@ -72,6 +72,9 @@ func (p *tab) look(dir, name, at string) {
 	p.t.Helper()
 	p.show(at)
 	p.there("main h1")
+	if name == "tasks" {
+		p.there("#found .rows tbody a.id") // a search may go on before it finds one
+	}
 	time.Sleep(500 * time.Millisecond) // until scripts have drawn
 	pipelinetest.Must(p.t, os.WriteFile(filepath.Join(dir, name+".png"), p.shoot(), 0o600))
 }
