@@ -22,15 +22,17 @@ func (n *nowView) components(v *visit) []component {
 	}
 	all := []component{{Name: "MySQL", Text: v.T("now.ok")}}
 	if !n.NoIndex {
-		redis, kafka := component{"Redis", v.T("now.entries", v.Short(n.entries())), "", "shards"}, component{Name: "Kafka", Text: v.T("now.ok")}
+		redis := component{"Redis", v.T("now.entries", v.Short(n.entries())), "", "shards"}
 		if n.IndexErr != nil {
 			redis.Text, redis.Class = v.T("now.away"), "late"
 		}
+		all = append(all, redis)
 		if degraded := n.degraded(); degraded > 0 {
-			kafka.Text, kafka.Class = v.T("now.hintslate", degraded), "late"
+			all = append(all, component{Name: "Kafka", Text: v.T("now.hintslate", degraded), Class: "late"})
+		} else if n.asked("Kafka") {
+			all = append(all, component{Name: "Kafka", Text: v.T("now.ok")})
 		}
-		all = append(all, redis, kafka)
-		if len(n.Why.Answers) > 0 && !slices.Contains(n.Why.Unread, "ZooKeeper") {
+		if n.asked("ZooKeeper") {
 			all = append(all, component{Name: "ZooKeeper", Text: v.T("now.ok")})
 		}
 		for _, l := range n.Leads {
@@ -43,6 +45,11 @@ func (n *nowView) components(v *visit) []component {
 		}
 	}
 	return append(all, n.workers(v))
+}
+
+// asked reports whether a server was asked whether it answers.
+func (n *nowView) asked(server string) bool {
+	return len(n.Why.Answers) > 0 && !slices.Contains(n.Why.Unread, server)
 }
 
 // away reports whether a server was asked, and did not answer.

@@ -1,8 +1,12 @@
 package consoleweb
 
 import (
+	"io/fs"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/console"
 )
 
@@ -28,6 +32,40 @@ func TestComponentOfALeader(t *testing.T) {
 		n := &nowView{nowRead: nowRead{frameRead: frameRead{Processes: c.processes}}}
 		if got := n.leader(&visit{lang: "en"}, console.Leader{Name: "event", Epoch: 2, Host: c.host, Shards: &c.shards, Of: new(16)}); got != c.want {
 			t.Errorf("got %v, want %v", got, c.want)
+		}
+	}
+}
+
+// A server is called ok only if it was asked. What more is told of a component stands in a part of System that is there.
+func TestComponentsThatWereAsked(t *testing.T) {
+	t.Parallel()
+	system, err := fs.ReadFile(pageFiles, "page/system.html")
+	pipelinetest.Must(t, err)
+	fine, away := []console.Answer{{Rule: "on-time"}}, []console.Answer{{Evidence: map[string]any{"server": "Kafka"}}}
+	for _, c := range []struct {
+		why      console.Explanation
+		degraded int
+		want     []string
+	}{
+		{console.Explanation{}, 0, []string{"MySQL ok", "Redis 0 entries"}},
+		{console.Explanation{}, 1, []string{"MySQL ok", "Redis 0 entries", "Kafka hints are late for 1 worker"}},
+		{console.Explanation{Answers: fine, Unread: []string{"Kafka", "ZooKeeper"}}, 0, []string{"MySQL ok", "Redis 0 entries"}},
+		{console.Explanation{Answers: fine}, 0, []string{"MySQL ok", "Redis 0 entries", "Kafka ok", "ZooKeeper ok"}},
+		{console.Explanation{Answers: away}, 0, []string{"MySQL ok", "Redis 0 entries", "Kafka away", "ZooKeeper ok"}},
+	} {
+		frame := console.Frame{Queues: []console.Queue{{Degraded: c.degraded}}}
+		n := &nowView{Why: c.why, nowRead: nowRead{frameRead: frameRead{Frame: frame, Leads: []console.Leader{{Name: "event"}}}}}
+		var got []string
+		for _, part := range n.components(&visit{lang: "en"}) {
+			if part.Part == "" || part.Part == "shards" {
+				got = append(got, part.Name+" "+part.Text)
+			}
+			if part.Part != "" && !strings.Contains(string(system), `id="`+part.Part+`"`) {
+				t.Errorf("%s leads to %s, which System lacks", part.Name, part.Part)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: got %q, want %q", c, got, c.want)
 		}
 	}
 }
