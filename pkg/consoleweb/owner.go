@@ -19,7 +19,7 @@ const (
 	lineName        = 18  // of a lane's name, above its first row
 	lineFoot        = 20  // below the last lane, for the times
 	lineSpread      = 4   // percent of the width, on a phone that of a point; points nearer than this stand in rows of their own
-	maxLineRows     = 12  // of all lanes; each may have 3
+	maxLineRows     = 12  // of all lanes; each has one, and so there are as many lanes at most
 	lineRecurrences = 10  // each takes two small statements
 )
 
@@ -49,8 +49,8 @@ type ownerView struct {
 
 // lineLane is where the tasks of a kind stand on the line.
 type lineLane struct {
-	Y    int // of its name
-	Kind string
+	Y    int    // of its name
+	Kind string // empty: all that have no lane of their own
 }
 
 // linePoint is a task on the line.
@@ -162,21 +162,31 @@ func (o *ownerView) draw(v *visit, from, to time.Time, span lineSpan) {
 	o.Later = v.Link("owner", "owner", o.Owner, "span", span.name, "from", v.Typed(from.Add(half).UnixMilli()))
 }
 
-// lanes places the points, those of each kind in rows of their own.
+// lanes places the points, those of each kind in rows of their own. Of too many kinds the last ones share a lane.
 func (o *ownerView) lanes(v *visit, x func(ms int64) float64) {
-	kinds := map[string][]console.Task{}
+	kinds := map[string]bool{}
 	for _, t := range o.Tasks {
-		kinds[t.Kind] = append(kinds[t.Kind], t)
+		kinds[t.Kind] = true
+	}
+	names := slices.Sorted(maps.Keys(kinds))
+	lanes := make([][]console.Task, min(len(names), maxLineRows))
+	for _, t := range o.Tasks {
+		nth, _ := slices.BinarySearch(names, t.Kind)
+		nth = min(nth, maxLineRows-1)
+		lanes[nth] = append(lanes[nth], t)
+	}
+	if len(names) > maxLineRows {
+		names[maxLineRows-1] = ""
 	}
 	y := lineTop
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+	for nth, tasks := range lanes {
 		y += lineName
-		o.Lanes = append(o.Lanes, lineLane{y, kind})
+		o.Lanes = append(o.Lanes, lineLane{y, names[nth]})
 		var ends []float64 // of each row, the place of its last point
-		for _, t := range kinds[kind] {
+		for _, t := range tasks {
 			at := x(t.DueAtMs)
 			row := slices.IndexFunc(ends, func(end float64) bool { return at-end >= lineSpread })
-			if row < 0 && len(ends) < max(3, maxLineRows/len(kinds)) {
+			if row < 0 && len(ends) < maxLineRows/len(lanes) {
 				row, ends = len(ends), append(ends, at)
 			} else if row < 0 {
 				row = slices.Index(ends, slices.Min(ends))

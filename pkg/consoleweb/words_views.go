@@ -123,6 +123,7 @@ func ownerWords() map[string]words {
 			"Drag a point to move its task; with the keyboard: arrows, then Space. Or open the task and type a time.",
 			"拖动圆点即可改期；键盘：方向键移动，空格确认。也可打开任务输入时间。",
 		},
+		"otherkinds":        {"other kinds", "其他类型"},
 		"linecut":           {"There are more tasks in this window than are shown.", "此范围内还有更多任务未显示。"},
 		"block":             {"Block", "封禁"},
 		"unblock":           {"Unblock", "解封"},
