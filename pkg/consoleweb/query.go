@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // clause is a condition of a query. A word by itself has no key until it is known what it names.
@@ -135,7 +137,7 @@ func (q query) Without(i int) query { return slices.Delete(slices.Clone(q), i, i
 // With is the query with one clause more, in place of those that can't stand beside it.
 func (q query) With(key, value string) query {
 	kept := slices.DeleteFunc(slices.Clone(q), func(old clause) bool {
-		return old.Key == key || old.Key == "id" || old.Key == byRun && key == "owner" || old.Key == keyLate && key == "state"
+		return old.Key == key || old.Key == "id" || old.Key == byRun && key == "owner" || old.Key == keyLate && key == "state" && value != task.Pending.String()
 	})
 	return append(kept, clause{key, value})
 }

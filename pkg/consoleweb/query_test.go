@@ -134,6 +134,22 @@ func TestQueryChooses(t *testing.T) {
 	}
 }
 
+// A state takes the place of the one before, and that of late where both can't hold.
+func TestQueryWithAState(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][2]string{
+		"owner:a state:dead":        {"owner:a state:pending", "owner:a state:done"},
+		"late owner:a":              {"late owner:a state:pending", "owner:a state:done"},
+		"late state:pending due:..": {"late due:.. state:pending", "due:.. state:done"},
+		"id:" + anID:                {"state:pending", "state:done"},
+	} {
+		q, err := readQuery(text)
+		if got := [2]string{q.With("state", "pending").String(), q.With("state", "done").String()}; err != nil || got != want {
+			t.Errorf("%s: %v, got %q, want %q", text, err, got, want)
+		}
+	}
+}
+
 // The page has a link for each clause of a query, with all others: a long query would make a huge page.
 func TestQueriesAreBounded(t *testing.T) {
 	t.Parallel()

@@ -180,10 +180,10 @@ type search struct {
 	Offers []string // what can be said next
 	Page   console.Page
 	Bounds []bound // of the windows as they were understood
-	// Pending says that pending tasks alone were searched: without an owner or a label there is no list of all states.
-	Pending bool
-	Next    string // the next page's address
-	GoesOn  string // where a search that has found nothing yet goes on by itself
+	State  string  // of all tasks of the list; empty: they may be in any
+	Walks  bool    // the list is in the order of the next attempts
+	Next   string  // the next page's address
+	GoesOn string  // where a search that has found nothing yet goes on by itself
 	// NoneSoFar says that a search went on by itself, and the pages before have no task.
 	NoneSoFar bool
 	First     string // the first page's, from a later one
@@ -260,7 +260,13 @@ func (s *search) read(ctx context.Context, v *visit, cursor string) (err error) 
 		}
 		defer done()
 	}
-	s.Pending = filter.Walks() && filter.State == nil
+	state := filter.State
+	if s.Walks = filter.Walks(); s.Walks && state == nil { // without an owner or a label there is no list of all states
+		state = new(task.Pending)
+	}
+	if state != nil {
+		s.State = state.String()
+	}
 	if s.Page, err = v.c.ListBounded(ctx, filter); err != nil {
 		return err
 	}
@@ -270,10 +276,6 @@ func (s *search) read(ctx context.Context, v *visit, cursor string) (err error) 
 	}
 	if cursor != "" {
 		s.First = v.Link("tasks", "q", s.Query)
-	}
-	state := filter.State
-	if s.Pending {
-		state = new(task.Pending)
 	}
 	if !s.Query.has(byRun) {
 		s.Verbs = bulkChoices(v, state)

@@ -161,6 +161,33 @@ func TestQueryWords(t *testing.T) {
 	}
 }
 
+// The row of states marks the one that all tasks of the list have, and keeps the rest of the query. Of a query that can't be read
+// nothing can be kept.
+func TestQueryStates(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	for text, want := range map[string]string{
+		"late": "pending", "kind:order.charge": "pending", "owner:ada": "", "owner:ada late": "pending", "owner:ada state:dead": "dead", "state:done": "done",
+	} {
+		page, marked := p.get(200, "tasks?q="+url.QueryEscape(text)), ""
+		for _, e := range elements(t, page) {
+			if strings.HasPrefix(e.attrs["href"], "tasks?") && e.attrs["aria-current"] != "" {
+				marked += e.text
+			}
+		}
+		if marked != want {
+			t.Errorf("%s: %q is marked, want %q", text, marked, want)
+		}
+		if strings.Contains(text, "owner:ada") {
+			theLink(t, page, "q", "owner:ada state:cancelled")
+		}
+	}
+	if page := p.get(400, "tasks?q="+url.QueryEscape("owner:ada knd:x")); strings.Contains(page, "state%3Acancelled") {
+		t.Errorf("a state of all owners takes the place of a query that can't be read: %s", page)
+	}
+}
+
 // Each part of the query can be taken away, and what stands in the list or is known otherwise can be added.
 func TestQueryGrowsAndShrinks(t *testing.T) {
 	t.Parallel()

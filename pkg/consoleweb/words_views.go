@@ -49,6 +49,7 @@ func viewWords() map[string]words {
 		"acts":         {"Actions", "操作"},
 		"notasks":      {"No task matches.", "没有符合的任务。"},
 		"nomoretasks":  {"No further task matches.", "没有更多符合的任务。"},
+		"byattempt":    {"In the order of their attempts.", "按尝试时间排序。"},
 		"searching":    {"None was found so far. The search goes on.", "暂未找到，继续搜索中。"},
 		"reading":      {"This is being read, and appears in a moment.", "正在读取，稍后显示。"},
 		"reading.age":  {"as of %s", "%s的数据"},
