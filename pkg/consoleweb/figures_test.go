@@ -287,7 +287,7 @@ func TestFailuresAreCalledSo(t *testing.T) {
 	p.exec("UPDATE duetime_tasks SET run_at = created_at, finished_at = created_at + 100, ran = ?", ran.Pack())
 	p.wantHas("how it took effect", p.get(200, "task?id="+made.ID.String()), "By a worker that is not known any more.",
 		`<rect class="taken" x="0" y="0" width="900" height="16"/><rect class="ended" x="900" y="0" width="100" height="16"/>`,
-		`title="Until it was marked done, just before COMMIT"><span class="key ended"></span> run <b>10 ms</b>`, "of which its own handler <b>7.0 ms</b>")
+		`<li><span class="key ended"></span> runs, up to COMMIT <b>10 ms</b></li>`, "of which its own handler <b>7.0 ms</b>")
 	list := p.get(200, "tasks?owner=ada")
 	p.wantHas("the list", list, `<th class="n">Failures</th>`, `<td class="n"></td>`)
 	if strings.Contains(list, "Attempts") {
