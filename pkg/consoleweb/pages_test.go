@@ -226,9 +226,11 @@ func TestPageLinksAnswer(t *testing.T) {
 	p := filled(t)
 	const bound = 400
 	queue := []string{"now", "tasks", "owner?owner=ada", "dead", "changes", "system"}
-	seen, views := map[string]bool{}, map[string]bool{}
+	seen, views, parts := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	p.figures("now") // of which some lead to parts of a page
 	for len(queue) > 0 && len(seen) < bound {
-		at, _, _ := strings.Cut(queue[0], "#")
+		at, part, _ := strings.Cut(queue[0], "#")
+		parts[queue[0]] = part != ""
 		queue = queue[1:]
 		if seen[at] {
 			continue
@@ -252,6 +254,14 @@ func TestPageLinksAnswer(t *testing.T) {
 			if !strings.HasPrefix(to, "tasks?") || len(queue) < 50 { // Now has many
 				queue = append(queue, to)
 			}
+		}
+	}
+	if !parts["system#processes"] {
+		t.Errorf("no link leads to the processes: %v", parts)
+	}
+	for to, isPart := range parts {
+		if at, part, _ := strings.Cut(to, "#"); isPart && !strings.Contains(p.figures(at), `id="`+part+`"`) {
+			t.Errorf("a link leads to %s, which is not there", to)
 		}
 	}
 	for _, name := range []string{

@@ -20,6 +20,8 @@
     if (link && !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0) {
       e.preventDefault();
       ask(link.getAttribute("href"));
+    } else if (e.target.closest("#show-keys")) {
+      keys.showModal();
     } else if (e.target.closest("#dialog-body [data-no]")) {
       e.preventDefault(); // it leads back to the page behind the dialog
       dialog.close();
@@ -92,6 +94,16 @@
   var oldAfter = 45000; // ms; views are read each 30 s or sooner
   var live = document.querySelector("#live, #found"), unanswered = document.getElementById("unanswered"), read = now();
   function isLive(e) { return Boolean(live) && e.detail.target === live; }
+
+  // The part that the address names may come, or move, with the first figures.
+  var named = document.querySelector("[data-reading]") ? location.hash.slice(1) : "";
+  document.addEventListener("htmx:afterSettle", function (e) {
+    var part = named && isLive(e) && !live.querySelector("[data-reading]") && document.getElementById(named);
+    if (part) {
+      named = "";
+      part.scrollIntoView();
+    }
+  });
 
   // Views that nobody looks at ask for nothing, and neither do those behind a question.
   document.addEventListener("htmx:beforeRequest", function (e) {
