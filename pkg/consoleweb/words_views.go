@@ -196,7 +196,7 @@ func figureWords() map[string]words {
 			"有任务等待工作进程后，才能得知处理能力。",
 		},
 		"between":        {"%s to %s", "%s 至 %s"},
-		"ahead.cut":      {"Counts are lower bounds.", "计数为下限。"},
+		"ahead.cut":      {"Counts are estimates, and more may be due than is shown.", "计数为估计值，实际到期数可能更多。"},
 		"ahead.has":      {"%s tasks", "%s 个任务"},
 		"ahead.takes":    {"about %s of work", "约需 %s"},
 		"ahead.strip":    {"Tasks due, by step", "各时段到期任务数"},
