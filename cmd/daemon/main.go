@@ -47,10 +47,13 @@ func run(ctx context.Context, env *process.Env) error {
 		Behind:    func(ctx context.Context) (int64, error) { return p.Store.Behind(ctx, time.Minute, surveyedTasks) },
 		Processes: processes(p.Store),
 	}, p.Store, p.Index, p.Stream))
-	return command.Stand(ctx, env, p, command.Candidate{
-		Name: "daemon",
-		Lead: func(ctx context.Context, term *elect.Term) error { return reconciler.Lead(ctx, term.Epoch, term) },
-	})
+	lead := func(ctx context.Context, term *elect.Term) error { return reconciler.Lead(ctx, term.Epoch, term) }
+	if cfg.Daemon.Witness {
+		if lead, err = witnessed(env, p, lead); err != nil {
+			return err
+		}
+	}
+	return command.Stand(ctx, env, p, command.Candidate{Name: "daemon", Lead: lead})
 }
 
 const (

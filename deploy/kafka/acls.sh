@@ -34,6 +34,9 @@ allow daemon --operation Read $hints
 allow daemon --operation Describe --group "$NAMESPACE." --resource-pattern-type prefixed
 allow daemon --operation Read $compensations
 allow daemon --operation Read --group "$NAMESPACE.compensate"
+# The witness.
+allow daemon --operation Write $compensations
+allow daemon --operation Read --group "$NAMESPACE.q.duetime.witness"
 
 allow game --operation Write $compensations
 allow api --operation Write $compensations

@@ -15,7 +15,8 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_event@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_event@'%';
 
 -- daemon: elections, sweeps, rows that go to another shard, operations on many tasks, the next task of a recurrence that was left
--- behind, what is left of blocked owners (it locks their rows, which wants DELETE), and the end of what is past its retention. (UPDATE of tasks is of the whole table, as an INSERT with ON DUPLICATE KEY UPDATE wants it for every
+-- behind, what is left of blocked owners (it locks their rows, which wants DELETE), and the end of what is past its retention; the witness
+-- (daemon.witness) schedules tasks and a recurrence. (UPDATE of tasks is of the whole table, as an INSERT with ON DUPLICATE KEY UPDATE wants it for every
 -- column that it inserts.)
 GRANT SELECT, UPDATE (shards_from, moved, to_move, horizon_ms, partial) ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_daemon@'%';
@@ -26,12 +27,15 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_orders TO duetime_da
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_labels TO duetime_daemon@'%';
 GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_groups TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_group_parts TO duetime_daemon@'%';
-GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_recurrences TO duetime_daemon@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_recurrences TO duetime_daemon@'%';
 GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_operations TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_history TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_daemon@'%';
 GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_daemon@'%';
+GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_witness_plays TO duetime_daemon@'%';
+GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_witness_effects TO duetime_daemon@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_handovers TO duetime_daemon@'%';
 -- For the alert DuetimeTransactionOld the daemon has to see other users' transactions. The right shows it their statements too, so it is
 -- yours to give:
 -- GRANT PROCESS ON *.* TO duetime_daemon@'%';
@@ -105,6 +109,7 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_operat
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_limits TO duetime_operator@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_operator@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_witness_plays TO duetime_operator@'%';
 
 -- The game's own tables, which it makes itself; a service of yours has others in their place. CREATE of these very names
 -- is there because a right on a table that doesn't stand yet has to include it.

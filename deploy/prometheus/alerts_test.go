@@ -52,6 +52,7 @@ var healthy = map[string]string{
 	`go_gc_gomemlimit_bytes{instance="event-1"}`:                                       "480000000xCOUNT",
 	`process_resident_memory_bytes{instance="api-1"}`:                                  "900000000xCOUNT",
 	`go_gc_gomemlimit_bytes{instance="api-1"}`:                                         "9.2e18xCOUNT", // no limit
+	`duetime_witness_faults_total{instance="daemon-1",fault="doubled"}`:                "2xCOUNT",      // of days ago
 	`up{instance="worker-1",job="duetime-worker"}`:                                     "1xCOUNT",
 	`duetime_processes{instance="daemon-1",process="worker",state="alive"}`:            "2x100 1x4 2xCOUNT", // one crashed, and was replaced
 	`duetime_processes{instance="daemon-1",process="worker",state="silent"}`:           "0x104 1xCOUNT",
@@ -170,6 +171,7 @@ func TestAlerts(t *testing.T) {
 		{"an endpoint refuses one task, which is tried each two minutes", map[string]string{refuse: "0+0.125xCOUNT"}, 0, nil},
 		{"drift that goes on", map[string]string{`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`: "0+1xCOUNT"}, 0, []string{"DuetimeDrift"}},
 		{"drift that was mended", map[string]string{`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`: "4x230 9xCOUNT"}, 0, nil},
+		{"the witness sees a second effect", map[string]string{`duetime_witness_faults_total{instance="daemon-1",fault="doubled"}`: "2x230 3xCOUNT"}, 0, []string{"DuetimePromiseBroken"}},
 		{"redis evicts", map[string]string{`duetime_redis_evicted_keys_total{instance="daemon-1"}`: "17x220 18xCOUNT"}, 0, []string{"DuetimeRedisEvicts"}},
 		{"a sweep stopped", map[string]string{`duetime_loop_last_success_timestamp_seconds{instance="daemon-1",loop="overdue"}`: "0+STEPx220 3300xCOUNT"}, 0, []string{"DuetimeSweepStopped"}},
 		{"operations stopped", map[string]string{`duetime_loop_last_success_timestamp_seconds{instance="daemon-1",loop="operations"}`: "0+STEPx170 2550xCOUNT"}, 0, []string{"DuetimeSweepStopped"}},

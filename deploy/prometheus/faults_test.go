@@ -94,6 +94,14 @@ func TestFaultsTurnTheirAlertsTrue(t *testing.T) {
 		}
 		s.await("DuetimeTasksDead", false, nil)
 	})
+	t.Run("DuetimePromiseBroken", func(t *testing.T) {
+		s.t = t
+		s.await("DuetimePromiseBroken", true, func() {
+			_, err := s.db.ExecContext(t.Context(), `INSERT INTO duetime_witness_effects (play, part, due_at, at, data)
+				SELECT play, part, due_at, at, data FROM duetime_witness_effects ORDER BY seq DESC LIMIT 1`)
+			pipelinetest.Must(t, err)
+		})
+	})
 	t.Run("DuetimeUnknownKind", func(t *testing.T) {
 		s.t = t
 		s.await("DuetimeUnknownKind", true, func() { s.insert(1, "nobody.knows", "{}") })

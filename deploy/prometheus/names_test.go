@@ -15,6 +15,8 @@ import (
 func TestMetricsOfQueriesExist(t *testing.T) {
 	t.Parallel()
 	d := pipelinetest.SharedDeployment(t)
+	d.Rules = append(d.Rules, "DUETIME_DAEMON__WITNESS=true")
+	d.Migrate(t) // the topic of its queue
 	var apps []pipelinetest.App
 	for _, name := range []string{"event", "daemon", "worker", "game"} {
 		apps = append(apps, d.Ready(t, name))

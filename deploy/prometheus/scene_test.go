@@ -56,7 +56,7 @@ func newScene(t *testing.T) *scene {
 		DSN: s.mysql.NewSchema(t), Redis: s.redis.Addr(), ZooKeeper: s.zookeeper.Addr(), Kafka: s.kafka.Addr(),
 		Namespace: pipelinetest.Namespace(t), Config: filepath.Join(t.TempDir(), "duetime.yaml"),
 		Rules: []string{
-			"DUETIME_KAFKA__PARTITIONS=4", "DUETIME_GAME__MEAL=200ms", "SHOP_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+			"DUETIME_KAFKA__PARTITIONS=4", "DUETIME_GAME__MEAL=200ms", "DUETIME_DAEMON__WITNESS=true", "SHOP_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 		},
 	}
 	pipelinetest.Must(t, os.WriteFile(s.Config, fmt.Appendf(nil, `

@@ -166,6 +166,7 @@ type Daemon struct {
 	Grace     time.Duration `key:"grace" doc:"a pending row this long past its time is overdue, 10ms to 1h"`
 	Interval  time.Duration `key:"interval" doc:"time between two sweeps, 10ms to 1h"`
 	Retention time.Duration `key:"retention" doc:"how long finished rows are kept, 1s to 87600h; never less than half a minute"`
+	Witness   bool          `key:"witness" doc:"the daemon that leads schedules and runs about one task a second of its own, in a queue of its own, and metrics count broken promises"`
 }
 
 // PProf configures profiles of a running process.

@@ -150,6 +150,9 @@ func (c Config) checkNames(p *Problems) {
 		if !queueForm.MatchString(queue) {
 			p.Addf("queues: %q is not 1 to 64 letters, digits or . _ -", queue)
 		}
+		if strings.ReplaceAll(queue, ".", "_") == "duetime_witness" {
+			p.Addf("queues: %q is the witness's own queue, or has a topic that Kafka can't tell from its", queue)
+		}
 		if queue == "compensate" {
 			p.Addf("queues: %q is the daemon's own consumer group", queue)
 		}

@@ -23,6 +23,7 @@ func TestValidateNamesKeyValueAndLimit(t *testing.T) {
 		"queues: needs":                                                            func(c *Config) { c.Queues = nil },
 		`queues: "a b"`:                                                            func(c *Config) { c.Queues = []string{"a b"} },
 		`queues: "a" stands`:                                                       func(c *Config) { c.Queues = []string{"a", "b", "a"} },
+		`queues: "duetime.witness" is`:                                             func(c *Config) { c.Queues = []string{"duetime.witness"} },
 		`queues: "compensate" is`:                                                  func(c *Config) { c.Queues = []string{"compensate"} },
 		`queues: "a.b" and "a_b"`:                                                  func(c *Config) { c.Queues = []string{"a.b", "a_b"} },
 		"shards: 0 is below the limit 1":                                           func(c *Config) { c.Shards = 0 },

@@ -27,9 +27,10 @@ func (c Config) hints(entries []protocol.Entry) []protocol.Entry {
 	return out
 }
 
-// isStray reports whether the entry's queue is not configured, so that its hint may have to go to another queue.
+// isStray reports whether the entry's queue is not configured, so that its hint may have to go to another queue. The witness's
+// queue is in no configuration, and no worker of another queue may meet its tasks.
 func (c Config) isStray(e protocol.Entry) bool {
-	return len(c.Queues) > 0 && !slices.Contains(c.Queues, e.Queue)
+	return len(c.Queues) > 0 && !slices.Contains(c.Queues, e.Queue) && e.Queue != protocol.WitnessQueue
 }
 
 // substituteQueue returns a configured queue for a task whose queue has no topic. With each version it is the next

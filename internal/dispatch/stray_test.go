@@ -86,7 +86,7 @@ func TestQueueOutsideTheConfigurationIsNamed(t *testing.T) {
 	if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != 1 {
 		t.Errorf("%d warnings, want 1:\n%s", n, log.String())
 	}
-	w.unlisted.warn(t.Context(), []protocol.Entry{{Queue: "bad"}, {Queue: "default"}})
+	w.unlisted.warn(t.Context(), []protocol.Entry{{Queue: "bad"}, {Queue: "default"}, {Queue: protocol.WitnessQueue}})
 	if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != 1 {
 		t.Errorf("%d warnings within a minute, want 1:\n%s", n, log.String())
 	}

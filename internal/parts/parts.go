@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,8 +158,12 @@ func (p *Parts) openStream(reg prometheus.Registerer) (*stream.Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
+	queues := cfg.Queues
+	if cfg.Daemon.Witness {
+		queues = append(slices.Clone(queues), protocol.WitnessQueue)
+	}
 	return stream.NewKafka(stream.Config{
-		Namespace: cfg.Namespace, Queues: cfg.Queues, Brokers: cfg.Kafka.Brokers,
+		Namespace: cfg.Namespace, Queues: queues, Brokers: cfg.Kafka.Brokers,
 		Partitions: cfg.Kafka.Partitions, Replication: cfg.Kafka.Replication,
 		TLS: tls, Mechanism: cfg.Kafka.SASL.Mechanism, Username: cfg.Kafka.SASL.Username, Password: string(password),
 		SessionTimeout: cfg.Kafka.SessionTimeout, Heartbeat: cfg.Kafka.Heartbeat(),

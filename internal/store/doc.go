@@ -46,6 +46,8 @@
 //   - duetime_orders (00016): a pending task that has an order key, by whoever writes the task. orders.go
 //   - duetime_groups (00017): a group. Services make it, and who ends its last member ends it. groups.go
 //   - duetime_group_parts (00017): a part of a group's counts, by whoever ends members. groups.go
+//   - duetime_witness_plays (00020): a verdict on what was promised to the witness, by the daemon that leads. witness.go
+//   - duetime_witness_effects (00020): an effect of a task of the witness, by the daemon that ran it. witness.go
 //   - duetime_migrations: an applied migration. The migration library makes the table, and migrate.go runs it.
 //
 // The other files: store.go and open.go make a handle, session.go sets up its sessions. conn.go guards a connection, with

@@ -48,8 +48,12 @@ func (c *conditions) addDue(from, to time.Time) {
 // wholeMs is the first whole millisecond that is not before the moment.
 func wholeMs(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
-// addExclusion adds that a row of duetime_tasks is none of those that the exclusion leaves out.
-func (c *conditions) addExclusion(e task.Exclusion) {
+// addExclusion adds that a row of duetime_tasks is none of those that the exclusion leaves out, and none of the witness unless its
+// queue is asked for.
+func (c *conditions) addExclusion(e task.Exclusion, queue string) {
+	if queue == "" {
+		c.add("queue <> '" + protocol.WitnessQueue + "'")
+	}
 	if len(e.Kinds) > 0 {
 		c.add("kind NOT IN ("+marks(len(e.Kinds))+")", anys(e.Kinds)...)
 	}
@@ -102,7 +106,7 @@ func (f Filter) where(d Dialect) (string, []any) {
 		c.add("state = ?", int8(*f.State))
 	}
 	c.addDue(f.DueAfter, f.DueBefore)
-	c.addExclusion(f.Exclude)
+	c.addExclusion(f.Exclude, f.Queue)
 	if f.After != (protocol.Cursor{}) {
 		due := f.After.At.UnixMilli()
 		c.add("(due_at > ? OR due_at = ? AND id > ?)", due, due, f.After.ID[:])

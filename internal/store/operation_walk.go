@@ -185,7 +185,7 @@ func (s *Store) chosenBy(o task.Operation) (string, []any) {
 	for name, value := range f.Labels {
 		c.add(labelCondition, name, value)
 	}
-	c.addExclusion(f.Exclude)
+	c.addExclusion(f.Exclude, f.Queue)
 	if o.LeavesRecurrences() {
 		c.add("(dedup_key IS NULL OR NOT (" + ofTicks + "))")
 	}

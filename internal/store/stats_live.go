@@ -24,6 +24,7 @@ type Live struct {
 	Degraded               map[string]int // workers, by queue; others are absent
 	Epochs                 map[string]int64
 	Processes              []Process
+	Witness                Witnessed            // zero also if the user may not read it
 	Unhandled              []protocol.Unhandled // tasks that wait for a worker of their kind, among those that are due and the next ones
 }
 
@@ -119,6 +120,7 @@ func (s *Store) liveRequests(ctx context.Context, l *Live, _ time.Duration) (err
 	if l.Processes, err = s.Processes(ctx); err != nil {
 		return err
 	}
+	l.Witness, _ = s.Witnessed(ctx) // rights on its table came later than the others
 	l.Epochs, err = counts[string](ctx, s.db, "SELECT name, epoch FROM duetime_epochs")
 	return err
 }

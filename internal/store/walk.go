@@ -45,7 +45,7 @@ func (q WalkQuery) sql(d Dialect, w window, end protocol.Cursor) (string, []any)
 	c.add("state = ?", int8(q.State))
 	c.addEqual("", q.Kind, q.Queue, q.Subject)
 	c.addDue(q.DueAfter, q.DueBefore)
-	c.addExclusion(q.Exclude)
+	c.addExclusion(q.Exclude, q.Queue)
 	return walkOrder(q.State).selectSQL(d, w, end, c.text(), c.args, q.Limit+1)
 }
 

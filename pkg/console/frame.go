@@ -32,6 +32,13 @@ type Frame struct {
 	NoIndex   bool             `json:"-"`         // there is none, as in package embedded: the frame has no shards and no leaders
 	Unhandled []Unhandled      `json:"unhandled"` // among the tasks whose next try comes first
 	TookMs    int64            `json:"took_ms"`   // to read all this
+
+	// Witness is what the deployment's witness has judged of the tasks that it schedules; zero where there is none.
+	Witness struct {
+		Judged int    `json:"judged"`           // plays of the last ten minutes, and those with a fault
+		Broken int    `json:"broken"`           // plays with a fault, within the retention
+		Faults string `json:"faults,omitempty"` // of the newest of these, with commas
+	} `json:"witness,omitzero"`
 }
 
 // Queue is what waits in a queue.
@@ -70,6 +77,7 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 	if f.IndexErr, f.NoIndex = err, c.index == nil; !f.NoIndex {
 		f.Leaders = leadersOf(live.Epochs, live.Processes, shards)
 	}
+	f.Witness.Judged, f.Witness.Broken, f.Witness.Faults = live.Witness.Judged, live.Witness.Faulty, live.Witness.Faults
 	for state, n := range live.States {
 		f.States[state.String()] = n
 	}

@@ -214,6 +214,24 @@ func TestQueueThatIsLate(t *testing.T) {
 	})
 }
 
+// The page says what the witness has found, and nothing where there is none.
+func TestSystemShowsTheWitness(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	if page := p.figures("system"); strings.Contains(page, "witness") {
+		t.Errorf("without a witness: %s", page)
+	}
+	for _, c := range []struct{ faults, want string }{
+		{"", "The witness found no broken promise in its last 1 plays."},
+		{"doubled,stale", "1 plays of the witness had a promise broken, the newest: doubled,stale."},
+	} {
+		id := task.NewID()
+		p.exec("INSERT INTO duetime_witness_plays (id, judged_at, faults) VALUES (?, ?, ?)", id[:], time.Now().UnixMilli(), c.faults)
+		p.anew()
+		p.wantHas("system", p.figures("system"), c.want)
+	}
+}
+
 // Who comes back after a while sees at once that the figures are old. The page asks for newer ones by itself.
 func TestOldFiguresSayTheyAre(t *testing.T) {
 	t.Parallel()

@@ -270,6 +270,11 @@ func healthWords() map[string]words {
 		"health.broken":  {"%d shards must be rebuilt; the daemon does it.", "%d 个分片缺失数据，守护进程会重建。"},
 		"health.made":    {"Scheduled, last %s", "最近%s新安排"},
 		"health.fired":   {"Fired, last %s", "最近%s已执行"},
+		"health.witness": {"The witness found no broken promise in its last %d plays.", "见证程序在最近 %d 局中未发现违约。"},
+		"health.promises": {
+			"%d plays of the witness had a promise broken, the newest: %s. The runbook is docs/runbooks/promise-broken.md.",
+			"见证程序有 %d 局发现违约，最近一次：%s。处理手册：docs/runbooks/promise-broken.md。",
+		},
 		"health.due":     {"Due", "已到期"},
 		"health.oldest":  {"Oldest", "最早"},
 		"health.entries": {"Entries", "条目"},

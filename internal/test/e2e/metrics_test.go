@@ -54,7 +54,7 @@ var there = map[string][]string{
 // labels are all that samples of ours may have: none that grows with players or tasks.
 var labels = []string{
 	"kind", "result", "reason", "direction", "shard", "state", "queue", "server", "loop", "name", "what",
-	"process", "version", "revision", "goversion", "tz", "namespace", "db_name",
+	"process", "version", "revision", "goversion", "tz", "namespace", "db_name", "verb", "answer", "fault",
 }
 
 // TestMetricsOfRealProcesses plays a little and reads what each process shows then.

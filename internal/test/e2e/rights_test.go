@@ -47,7 +47,7 @@ func (f *fortress) rightsOnMySQL(t *testing.T) {
 		"SELECT id FROM duetime_tasks WHERE id = '' FOR UPDATE":                            "worker game api operator migrate daemon",
 		"INSERT INTO duetime_tasks (id) SELECT '' FROM DUAL WHERE 1 = 0":                   "worker daemon game api operator migrate",
 		"UPDATE duetime_tasks SET state = 1 WHERE id = ''":                                 "worker daemon game api operator migrate",
-		"INSERT INTO duetime_recurrences (id) SELECT '' FROM DUAL WHERE 1 = 0":             "worker game api migrate",
+		"INSERT INTO duetime_recurrences (id) SELECT '' FROM DUAL WHERE 1 = 0":             "worker daemon game api migrate",
 		"UPDATE duetime_recurrences SET state = 1 WHERE id = ''":                           "worker daemon game api operator migrate",
 		"DELETE FROM duetime_recurrences WHERE id = ''":                                    "daemon",
 		"INSERT INTO duetime_operations (id) SELECT '' FROM DUAL WHERE 1 = 0":              "worker game api operator migrate",
@@ -95,6 +95,14 @@ func (f *fortress) rightsOnMySQL(t *testing.T) {
 		"SELECT seq FROM duetime_history LIMIT 1":                                          "worker daemon game operator migrate",
 		"UPDATE duetime_history SET actor = '' WHERE seq = 0":                              "migrate",
 		"DELETE FROM duetime_history WHERE seq = 0":                                        "daemon",
+		"SELECT id FROM duetime_witness_plays LIMIT 1":                                     "daemon operator migrate",
+		"INSERT INTO duetime_witness_plays (id) SELECT '' FROM DUAL WHERE 1 = 0":           "daemon migrate",
+		"UPDATE duetime_witness_plays SET faults = '' WHERE id = ''":                       "migrate",
+		"DELETE FROM duetime_witness_plays WHERE id = ''":                                  "daemon",
+		"SELECT seq FROM duetime_witness_effects LIMIT 1":                                  "daemon migrate",
+		"INSERT INTO duetime_witness_effects (play) SELECT '' FROM DUAL WHERE 1 = 0":       "daemon migrate",
+		"UPDATE duetime_witness_effects SET data = 0 WHERE seq = 0":                        "migrate",
+		"DELETE FROM duetime_witness_effects WHERE seq = 0":                                "daemon",
 		"UPDATE pets SET food = food WHERE id = 0":                                         "worker game migrate",
 		"INSERT INTO pets (owner) SELECT '' FROM DUAL WHERE 1 = 0":                         "game migrate",
 		"DELETE FROM pet_journal WHERE seq = 0":                                            "",
@@ -190,7 +198,7 @@ func (f *fortress) rightsOnKafka(t *testing.T) {
 		transport := &kafka.Transport{SASL: mechanism, TLS: f.Secured.Authority.Client(t)}
 		for topic, may := range map[string]struct{ read, write string }{
 			f.Namespace + ".q.default":  {"worker daemon", "event"},
-			f.Namespace + ".compensate": {"daemon", "event worker game api operator"},
+			f.Namespace + ".compensate": {"daemon", "event worker daemon game api operator"},
 			f.Namespace + ".dead":       {"", "worker"},
 		} {
 			wantRight(t, user, "write "+topic, may.write, produce(t, f.Kafka, transport, topic))

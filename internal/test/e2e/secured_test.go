@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
@@ -24,7 +26,7 @@ func newFortress(t *testing.T) *fortress {
 	t.Helper()
 	servers := pipelinetest.OwnSecuredServers(t, pipelinetest.Namespace(t))
 	f := &fortress{servers.Deploy(t), servers}
-	f.Rules = []string{"DUETIME_KAFKA__PARTITIONS=4", "DUETIME_GAME__MEAL=3s", "DUETIME_GAME__SPEEDUP=1s", "DUETIME_LOG__LEVEL=debug"}
+	f.Rules = []string{"DUETIME_KAFKA__PARTITIONS=4", "DUETIME_GAME__MEAL=3s", "DUETIME_GAME__SPEEDUP=1s", "DUETIME_LOG__LEVEL=debug", "DUETIME_DAEMON__WITNESS=true"}
 	f.Migrate(t)
 	return f
 }
@@ -55,6 +57,7 @@ func TestSecured(t *testing.T) {
 		pipelinetest.Must(t, f.servers.Redis.Thaw())
 		awaitEaten(t, url, pet, 1)
 	})
+	t.Run("witness", f.witness)
 	t.Run("tool", func(t *testing.T) { f.look(t) })
 	t.Run("profiles", func(t *testing.T) { f.profile(t, apps["worker"]) })
 	for name, app := range apps {
@@ -71,6 +74,25 @@ func TestSecured(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// witness waits until each play of the witness has been played by the rights of the daemon, and reads the verdicts by those of an operator.
+// (A scrape of the daemon would log that it lacks the right PROCESS.)
+func (f *fortress) witness(t *testing.T) {
+	cfg, err := mysql.ParseDSN(strings.Replace(f.DSN, "root@", "duetime_operator@", 1))
+	pipelinetest.Must(t, err)
+	cfg.Passwd, cfg.TLS = f.Secured.Password("operator"), f.Secured.Authority.Client(t)
+	db := connect(t, cfg)
+	var judged int
+	var faults string
+	pipelinetest.Await(t, "verdicts on plays of each kind", func() bool {
+		pipelinetest.Must(t, db.QueryRowContext(t.Context(), "SELECT COUNT(judged_at), COALESCE(GROUP_CONCAT(NULLIF(faults, '')), '')"+
+			" FROM duetime_witness_plays").Scan(&judged, &faults))
+		return judged >= 10
+	})
+	if faults != "" {
+		t.Errorf("faults: %s", faults)
 	}
 }
 
