@@ -26,6 +26,8 @@ func (t *transaction) judge(h *hold.Hint, row task.Task, blocked bool) {
 	switch v := &m.verdict; {
 	case v.run:
 		m.stage = stageWaiting
+	case v.elsewhere:
+		h.Looks++
 	case v.next != nil:
 		m.row = *v.next
 		t.transitions = append(t.transitions, m)

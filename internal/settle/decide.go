@@ -31,7 +31,7 @@ type verdict struct {
 	put     bool      // the row's state goes to the index
 	// refunded says that the attempt that was charged beforehand is taken back, because the task does not run.
 	refunded bool
-	// elsewhere says that another worker is about to run the task, and must find its row free.
+	// elsewhere says that another worker is about to run the task, or to charge it, and must find its row free.
 	elsewhere bool
 	behind    task.ID // the earlier task of its order key that the hint is held for; zero for none
 	far       bool    // settled although the row is pending: the daemon's look-ahead puts it
@@ -104,6 +104,11 @@ func (v *verdict) decideDue(f facts) {
 	if v.charge.Version == f.row.Version || chargedElsewhere(f.hint, f.row) {
 		v.charge.State = hold.Charged
 	}
+	if justLost(f.hint, v.charge, f.handler) {
+		v.holdUntil(f.now.Add(lossCharged), f.hint.Lane)
+		v.elsewhere = true
+		return
+	}
 	if justCharged(f.hint, v.charge, f.row, f.lockedAt) {
 		v.holdUntil(f.now.Add(hold.RetryInterval), f.hint.Lane)
 		v.elsewhere = true
@@ -161,6 +166,15 @@ func laneOf(h *hold.Hint, charge hold.Charge, row task.Task, ownTransaction bool
 // the handler ran and could not refund the charge.
 func exhausted(h *hold.Hint, charge hold.Charge, row task.Task) bool {
 	return h.Suspect && charge.State != hold.Charged && row.Attempt >= row.MaxAttempts && begunOnceMore(row)
+}
+
+// lossCharged is how long after the loss of an outside call's transaction the call is charged, unless the machine is very slow.
+const lossCharged = time.Second
+
+// justLost reports whether another worker may have called the outside handler of a suspect, lost the transaction a moment ago, and
+// not charged the call yet. Nothing tells a row that is free for that reason from another at the first look.
+func justLost(h *hold.Hint, charge hold.Charge, handler *Handler) bool {
+	return h.Suspect && h.Looks == 0 && charge.State == hold.Uncharged && handler.Form == Outside
 }
 
 // aboutToRun is how long after its charge a suspect's run begins, at the latest: its worker commits and locks the row anew.

@@ -89,7 +89,8 @@
 //     and the batch would run without end, uncharged. So a probe writes on another connection. If the probe succeeds, each
 //     hint whose handler was called counts a loss: after the second loss the tasks run by themselves, after the fourth the
 //     task is charged. An outside task is charged at the first loss, since its handler has acted already. Until that charge its
-//     row is free: another worker that looks at this very moment calls the handler once more, and only one of the two is charged.
+//     row is free. So a suspect of such a handler is held for a second after the first look, outside of any transaction that
+//     runs others: a worker that looks in the very moment of a loss would call the handler once more than it is charged.
 //  11. A handler's context ends while a result is open, or during a statement whose error the handler ignores. The driver
 //     closes the connection, and the next task's statement would notice and be charged. So results are closed with their
 //     handler. If several handlers were called before the connection closed, it counts as a loss, as in 10.
