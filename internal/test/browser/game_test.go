@@ -1,10 +1,7 @@
 package browser_test
 
 import (
-	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -228,17 +225,7 @@ func gameCards(w *world, p *tab) {
 // over, and its successor ends each meal once.
 func TestGameKillsTheWorker(t *testing.T) {
 	w := newWorld(t, longMeal)
-	folder := t.TempDir()
-	noted := func(app pipelinetest.App) {
-		t.Helper()
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", app.Pid()))
-		pipelinetest.Must(t, err)
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		text := fmt.Sprintf("%d %s\n", app.Pid(), strings.Fields(rest)[19])
-		pipelinetest.Must(t, os.WriteFile(filepath.Join(folder, "worker-1.pid"), []byte(text), 0o600))
-	}
-	noted(w.worker)
-	w.game = w.Ready(t, "game", "DUETIME_GAME__CONSOLE="+w.console, "DUETIME_GAME__LESSONS="+folder).URL(t, "game") + "/"
+	succeed := w.mortal()
 	p := openTab(t, w.browser, w.game)
 	p.show("?owner=ann")
 	newPet(p, "tom", "ann")
@@ -257,7 +244,7 @@ func TestGameKillsTheWorker(t *testing.T) {
 	want(t, "faces that look at the clock", p.count(".pet.waits .waiting"), 1)
 	want(t, "whether the pet smiles", eval[string](p, "getComputedStyle(document.querySelector('.pet .happy')).display"), "none")
 	p.there("#now circle.late")
-	noted(w.Ready(t, "worker"))
+	succeed()
 	p.says("#told", "worker-1 works again")
 	p.await("!document.querySelector('.pet.waits')")
 	p.says(".pet .trace", "eaten once")

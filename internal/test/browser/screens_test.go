@@ -154,36 +154,42 @@ func (w *world) moved(owner string) task.Task {
 	return made
 }
 
-// film writes an animation of the game.
+// film writes an animation of the game, whose worker is killed while three meals go on, two of which end meanwhile.
 func (w *world) film(dir string) {
 	w.t.Helper()
+	succeed := w.mortal()
 	p := openTab(w.t, w.browser, w.game)
-	p.do(chromedp.EmulateViewport(800, 760), theme("light"))
+	p.do(chromedp.EmulateViewport(800, 860), theme("light"))
 	p.show("?owner=ann")
 	for _, name := range []string{"moo", "kit", "tom"} {
 		newPet(p, name, "ann")
 	}
 	eval[bool](p, "document.querySelector('.bar').hidden = true")
-	press := func(nth int, act string) {
-		eval[bool](p, fmt.Sprintf("document.querySelectorAll('.pet')[%d].querySelector('[data-act=%s]').click() || true", nth, act))
+	press := func(nth int, act string) func() {
+		return func() {
+			eval[bool](p, fmt.Sprintf("document.querySelectorAll('.pet')[%d].querySelector('[data-act=%s]').click() || true", nth, act))
+		}
 	}
-	for nth := range 2 {
-		press(nth, "feed")
+	for nth := range 3 {
+		press(nth, "feed")()
 	}
-	p.await("document.querySelectorAll('.pet.eating').length === 2")
-	press(0, "autofeed")
-	p.says(".pet .armed", "1")
+	p.await("document.querySelectorAll('.pet.eating').length === 3")
 	acts := []struct {
-		at  time.Duration
-		nth int
-		act string
-	}{{1500 * time.Millisecond, 0, "speedup"}, {3500 * time.Millisecond, 2, "feed"}, {5 * time.Second, 1, "speedup"}, {7 * time.Second, 2, "speedup"}}
+		at time.Duration
+		do func()
+	}{
+		{time.Second, press(0, "autofeed")},
+		{2 * time.Second, func() { p.click("[data-lesson=kill]") }},
+		{3 * time.Second, press(0, "speedup")}, {3500 * time.Millisecond, press(1, "speedup")},
+		{4 * time.Second, press(0, "speedup")}, {4500 * time.Millisecond, press(1, "speedup")},
+		{7500 * time.Millisecond, succeed}, // as what make up starts does
+	}
 	var frames []image.Image
 	var delays []int
 	began := time.Now()
 	for last := began; last.Sub(began) < 12*time.Second; {
 		for len(acts) > 0 && time.Since(began) > acts[0].at {
-			press(acts[0].nth, acts[0].act)
+			acts[0].do()
 			acts = acts[1:]
 		}
 		frame, err := png.Decode(bytes.NewReader(p.shoot()))

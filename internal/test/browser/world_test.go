@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,22 @@ func newWorld(t *testing.T, meal time.Duration) *world {
 	pipelinetest.Must(t, res.Body.Close())
 	want(t, "status of a new pet, whose meals end", res.StatusCode, http.StatusCreated)
 	return w
+}
+
+// mortal lets the game's page kill the worker. What it returns starts a successor.
+func (w *world) mortal() (succeed func()) {
+	folder := w.t.TempDir()
+	noted := func(app pipelinetest.App) {
+		w.t.Helper()
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", app.Pid()))
+		pipelinetest.Must(w.t, err)
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		text := fmt.Sprintf("%d %s\n", app.Pid(), strings.Fields(rest)[19])
+		pipelinetest.Must(w.t, os.WriteFile(filepath.Join(folder, "worker-1.pid"), []byte(text), 0o600))
+	}
+	noted(w.worker)
+	w.game = w.Ready(w.t, "game", "DUETIME_GAME__CONSOLE="+w.console, "DUETIME_GAME__LESSONS="+folder).URL(w.t, "game") + "/"
+	return func() { noted(w.Ready(w.t, "worker")) }
 }
 
 // change makes changes in a transaction, as a service does.
