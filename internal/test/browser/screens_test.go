@@ -180,8 +180,10 @@ func (w *world) film(dir string) {
 	}{
 		{time.Second, press(0, "autofeed")},
 		{2 * time.Second, func() { p.click("[data-lesson=kill]") }},
-		{3 * time.Second, press(0, "speedup")}, {3500 * time.Millisecond, press(1, "speedup")},
-		{4 * time.Second, press(0, "speedup")}, {4500 * time.Millisecond, press(1, "speedup")},
+		{3 * time.Second, press(0, "speedup")},
+		{3500 * time.Millisecond, press(1, "speedup")},
+		{4 * time.Second, press(0, "speedup")},
+		{4500 * time.Millisecond, press(1, "speedup")},
 		{7500 * time.Millisecond, succeed}, // as what make up starts does
 	}
 	var frames []image.Image
