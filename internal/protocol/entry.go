@@ -68,17 +68,17 @@ type Entry struct {
 // Due are locked rows that are to run in a caller's transaction.
 type Due struct {
 	Rows    []task.Task
-	Blocked map[string]bool // owners of the rows
-	Held    map[string]bool // queues of the rows: an operator has paused or limited them
-	Now     time.Time       // the moment just before the locks; zero without rows
-	PutOff  int             // due rows, not among these, that a worker has put off without an attempt
+	Blocked map[string]bool  // owners of the rows
+	Held    map[task.ID]bool // rows that are paused, or whose queues an operator has limited
+	Now     time.Time        // the moment just before the locks; zero without rows
+	PutOff  int              // due rows, not among these, that a worker has put off without an attempt
 }
 
 // Head is a task for which a later one of its order key waits.
 type Head struct {
 	task.Task
 
-	Held bool // an operator has paused its queue, or the queue has a limit
+	Held bool // it is paused, or an operator has limited its queue
 }
 
 // Route names whose hints go the same way.

@@ -74,9 +74,9 @@ func stuck(t *testing.T, s *store.Store) {
 	wantStuck("due just now", 0)
 	due(11 * time.Minute)
 	wantStuck("for eleven minutes", 2)
-	value[bool](t)(s.Pause(t.Context(), s.DB(), "mails", t0))
+	value[bool](t)(s.Pause(t.Context(), s.DB(), "mails", t0, time.Time{}))
 	wantStuck("another queue is paused", 2)
-	value[bool](t)(s.Pause(t.Context(), s.DB(), "default", t0))
+	value[bool](t)(s.Pause(t.Context(), s.DB(), "default", t0, time.Time{}))
 	wantStuck("its queue is paused", 0)
 }
 

@@ -51,7 +51,7 @@ func TestOldest(t *testing.T) {
 		if d := cmp.Diff(lacking, unhandled(t, s)); d != "" {
 			t.Errorf("unhandled (-want +got):\n%s", d)
 		}
-		value[bool](t)(s.Pause(t.Context(), s.DB(), "mails", now))
+		value[bool](t)(s.Pause(t.Context(), s.DB(), "mails", now, time.Time{}))
 		want("a queue is paused", known)
 		must(t, s.EndProcess(t.Context(), worker))
 		want("no worker lives", typo)

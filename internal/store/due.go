@@ -14,14 +14,15 @@ import (
 )
 
 // maxPutOff is how long a due task is put off without an attempt, at most: for want of a worker of its kind, of its endpoint,
-// or of the end of an earlier task of its order key, unless that waits longer.
+// or of the end of an earlier task of its order key, unless that waits longer; by a pause, or by its handler's Snooze, it may
+// be longer.
 const maxPutOff = 10 * time.Minute
 
 // untried is the condition on a due row with a later run time that it was put off, and has not failed. Its arguments are
 // untriedMarks.
-const untried = "(attempt = 0 OR last_error LIKE ? OR last_error LIKE ?)"
+const untried = "(attempt = 0 OR last_error LIKE ? OR last_error LIKE ? OR last_error LIKE ?)"
 
-var untriedMarks = []any{transition.Unknown + "%", transition.BehindTried + "%"}
+var untriedMarks = []any{transition.Unknown + "%", transition.BehindTried + "%", transition.PausedTried + "%"}
 
 // maxLooked is how many of an owner's or an order key's next rows are looked at for those that were put off.
 const maxLooked = 100
@@ -97,17 +98,17 @@ func (s *Store) LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID)
 func (s *Store) lockFound(ctx context.Context, q sqlx.ExtContext, found string, args []any) (due protocol.Due, changed bool, err error) {
 	text := s.dialect.stateThen(s.dialect.now()+", version <> found_version"+
 		", EXISTS (SELECT 1 FROM duetime_blocks AS b WHERE b.owner = duetime_tasks.owner)"+
-		", "+s.dialect.heldQueue()+", "+wholeRow.list) +
+		", "+s.dialect.heldRow()+", "+wholeRow.list) +
 		" FROM (SELECT * FROM (SELECT id AS found, version AS found_version FROM duetime_tasks" + found + ") AS page ORDER BY found LIMIT 1000) AS owned" +
 		s.dialect.LeftFirst() + "duetime_tasks" + s.dialect.Force("PRIMARY") + " ON id = found" + s.dialect.ForUpdate()
 	var ms int64
 	var other anyTrue
 	var blocked, held bool
-	due.Blocked, due.Held = map[string]bool{}, map[string]bool{}
+	due.Blocked, due.Held = map[string]bool{}, map[task.ID]bool{}
 	scanRow := wholeRow.scanner(writable{}, &ms, &other, &blocked, &held)
 	due.Rows, err = s.read(ctx, q, func(r *sqlx.Rows) (task.Task, error) {
 		t, err := scanRow(r)
-		due.Blocked[t.Owner], due.Held[t.Queue] = blocked, held
+		due.Blocked[t.Owner], due.Held[t.ID] = blocked, held
 		return t, err
 	}, text, args)
 	due.Now = fromMs(ms)

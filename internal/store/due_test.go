@@ -33,7 +33,7 @@ func dueRows(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, second, first, later, done, other, ago(t, "Ann", 0), ago(t, "bob", time.Hour))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		must(t, worldtest.Finish(ctx, s, tx, rows[3:4], t0))
-		_, err := s.Pause(ctx, tx, "other", t0)
+		_, err := s.Pause(ctx, tx, "other", t0, time.Time{})
 		must(t, err)
 	})
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
@@ -42,8 +42,8 @@ func dueRows(t *testing.T, s *store.Store) {
 		if d := cmp.Diff([]task.ID{first.ID, second.ID, other.ID}, ids(due.Rows)); d != "" {
 			t.Errorf("by id (-want +got):\n%s", d)
 		}
-		if due.Blocked["ann"] || due.Held["default"] || !due.Held["other"] {
-			t.Errorf("blocked %v, held %v; want the paused queue alone", due.Blocked, due.Held)
+		if due.Blocked["ann"] || due.Held[first.ID] || !due.Held[other.ID] {
+			t.Errorf("blocked %v, held %v; want the task of the paused queue alone", due.Blocked, due.Held)
 		}
 		if since := value[time.Time](t)(s.Now(ctx, tx)).Sub(due.Now); since < 0 || since > time.Minute {
 			t.Errorf("its time is %v ago", since)

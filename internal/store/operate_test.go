@@ -22,6 +22,8 @@ func TestOperateConformance(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(t *testing.T, s *store.Store){
 		"pauses":                   pauses,
+		"pauses until a time":      timedPauses,
+		"paused rows":              pausedRows,
 		"resignations":             resignations,
 		"history":                  history,
 		"history goes with its tx": historyInTx,
@@ -53,7 +55,7 @@ func pauses(t *testing.T, s *store.Store) {
 	}
 	paused(map[string]time.Time{})
 	for _, want := range []bool{true, false} {
-		if got := value[bool](t)(s.Pause(t.Context(), s.DB(), "mails", t0)); got != want {
+		if got := value[bool](t)(s.Pause(t.Context(), s.DB(), "mails", t0, time.Time{})); got != want {
 			t.Errorf("paused anew: %v, want %v", got, want)
 		}
 	}
@@ -249,7 +251,7 @@ func live(t *testing.T, s *store.Store) {
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		must(t, worldtest.Finish(ctx, s, tx, rows[:1], now.Add(-20*time.Minute)))
 	})
-	value[bool](t)(s.Pause(t.Context(), s.DB(), "default", t0))
+	value[bool](t)(s.Pause(t.Context(), s.DB(), "default", t0, time.Time{}))
 	value[int64](t)(s.Take(t.Context(), "event"))
 
 	got := value[store.Live](t)(s.Live(t.Context(), time.Minute))

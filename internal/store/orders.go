@@ -127,16 +127,17 @@ func (d Dialect) headsSQL(of, except []task.ID) (string, []any) {
 		others = " AND o.task_id NOT IN (" + marks(len(except)) + ")"
 		args = append(args, idArgs(except)...)
 	}
-	return "SELECT " + d.heldQueue() + ", " + wholeRow.list + " FROM (SELECT (SELECT o.task_id FROM duetime_orders AS o" +
+	return "SELECT " + d.heldRow() + ", " + wholeRow.list + " FROM (SELECT (SELECT o.task_id FROM duetime_orders AS o" +
 		d.Force("duetime_orders_key") + d.LeftFirst() + "duetime_tasks AS w" + d.Force("PRIMARY") + " ON w.id = o.task_id" +
 		" WHERE o.order_key = m.order_key AND w.state = 0" + others + " ORDER BY o.order_key, o.due_at, o.task_id LIMIT 1) AS head" +
 		" FROM duetime_tasks AS m" + d.Force("PRIMARY") + " WHERE m.id IN (" + marks(len(of)) + ")) AS heads" +
 		d.LeftFirst() + "duetime_tasks" + d.Force("PRIMARY") + " ON id = head", append(args, idArgs(of)...)
 }
 
-// heldQueue is whether an operator has paused or limited the queue of a row of duetime_tasks.
-func (d Dialect) heldQueue() string {
-	return "(EXISTS (SELECT 1 FROM duetime_requests AS r WHERE r.name = " + d.pauseOf("duetime_tasks.queue") + ")" +
+// heldRow is whether a row of duetime_tasks is paused, or an operator has limited its queue.
+func (d Dialect) heldRow() string {
+	return "(EXISTS (SELECT 1 FROM duetime_requests AS r WHERE r.name = " + d.pauseOf("duetime_tasks.queue") + " AND " + d.standing("r.") + ")" +
+		" OR " + d.pausedRow() +
 		" OR EXISTS (SELECT 1 FROM duetime_limits AS l WHERE l.queue = duetime_tasks.queue AND (l.rate <> '' OR l.concurrency > 0)))"
 }
 

@@ -111,7 +111,7 @@ func order(t *testing.T, s *store.Store) {
 		}
 	}
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		_, err := s.Pause(ctx, tx, "default", t0)
+		_, err := s.Pause(ctx, tx, "default", t0, time.Time{})
 		must(t, err)
 	})
 	if found := value[[]protocol.Head](t)(s.Heads(t.Context(), s.DB(), []task.ID{again.ID}, nil)); !found[0].Held {

@@ -13,7 +13,7 @@ import (
 
 // Names of operators' requests. Each request is a row, and the processes read the rows every second.
 const (
-	pauseRequest  = "pause:"  // before the queue; the row stays until the queue is resumed
+	pauseRequest  = "pause:"  // before the queue; the row stays until the queue is resumed, or the pause has ended by itself
 	resignRequest = "resign:" // before the election's name; the row stays forever, since later terms have higher epochs
 )
 
@@ -22,7 +22,7 @@ func (s *Store) Paused(ctx context.Context) (map[string]time.Time, error) {
 	var name string
 	var made int64
 	paused := map[string]time.Time{}
-	err := forEach(ctx, s.db, "SELECT name, made_at FROM duetime_requests", nil, []any{&name, &made}, func() {
+	err := forEach(ctx, s.db, "SELECT name, made_at FROM duetime_requests WHERE "+s.dialect.standing(""), nil, []any{&name, &made}, func() {
 		if queue, ok := strings.CutPrefix(name, pauseRequest); ok {
 			paused[queue] = fromMs(made)
 		}
@@ -33,17 +33,38 @@ func (s *Store) Paused(ctx context.Context) (map[string]time.Time, error) {
 	return paused, nil
 }
 
-// Pause asks the workers to run none of the queue's tasks; false if the queue was paused before.
-func (s *Store) Pause(ctx context.Context, q sqlx.ExtContext, queue string, now time.Time) (bool, error) {
-	r, err := q.ExecContext(ctx, "INSERT INTO duetime_requests (name, epoch, made_at) VALUES (?, 0, ?)"+s.dialect.ignoreTaken("name"),
-		pauseRequest+queue, now.UnixMilli())
+// Pause asks the workers to run none of the queue's tasks, until a moment or, if it is zero, a resume; false if the queue was
+// paused before, for as long.
+func (s *Store) Pause(ctx context.Context, q sqlx.ExtContext, queue string, now, until time.Time) (bool, error) {
+	name, end := pauseRequest+queue, msOrZero(until)
+	r, err := q.ExecContext(ctx, "INSERT INTO duetime_requests (name, epoch, made_at, until_at) VALUES (?, 0, ?, ?)"+s.dialect.ignoreTaken("name"),
+		name, now.UnixMilli(), end)
+	if err == nil {
+		if made, err := s.allNew(r, 1); made || err != nil {
+			return made, err
+		}
+		r, err = q.ExecContext(ctx, "UPDATE duetime_requests SET made_at = CASE WHEN until_at > ? THEN made_at ELSE ? END, until_at = ?"+
+			" WHERE name = ? AND until_at > 0 AND (? = 0 OR until_at < ?)", now.UnixMilli(), now.UnixMilli(), end, name, end, end)
+	}
 	if err != nil {
 		return false, fmt.Errorf("pause queue %s: %w", queue, err)
 	}
-	return s.allNew(r, 1)
+	n, err := r.RowsAffected()
+	return n == 1, err
 }
 
-// Resume ends a pause; false if there was none.
+// PausedUntil reads when the pause of a queue ends by itself; the zero time if it does not. False: the queue is not paused.
+func (s *Store) PausedUntil(ctx context.Context, q sqlx.QueryerContext, queue string) (until time.Time, paused bool, err error) {
+	var ms int64
+	err = forEach(ctx, q, "SELECT until_at FROM duetime_requests WHERE name = ? AND "+s.dialect.standing(""), []any{pauseRequest + queue}, []any{&ms},
+		func() { until, paused = timeOrZero(ms), true })
+	if err != nil {
+		return until, false, fmt.Errorf("read the pause of queue %s: %w", queue, err)
+	}
+	return until, paused, nil
+}
+
+// Resume ends the pause of a queue; false if there was none.
 func (s *Store) Resume(ctx context.Context, q sqlx.ExtContext, queue string) (bool, error) {
 	r, err := q.ExecContext(ctx, "DELETE FROM duetime_requests WHERE name = ?", pauseRequest+queue)
 	if err != nil {

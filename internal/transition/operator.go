@@ -47,7 +47,9 @@ func Requeue(t task.Task, queue string, now time.Time) (task.Task, error) {
 	if t.Queue == queue {
 		return t, nil
 	}
-	t.Queue = queue
+	if t.Queue = queue; WaitsForPause(t) {
+		t.RunAt = rowform.Latest(t.DueAt, now) // the other queue may not be paused
+	}
 	return next(t, now), nil
 }
 

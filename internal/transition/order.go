@@ -72,7 +72,7 @@ func WaitBehind(t task.Task, head protocol.Head, now time.Time) task.Task {
 func waitReason(head protocol.Head) string {
 	text := fmt.Sprintf("%s of kind %q and owner %q, due %s", head.ID, head.Kind, head.Owner, head.DueAt.Format(rowform.MomentText))
 	if head.Held {
-		text += fmt.Sprintf(", in queue %q, which is paused or limited", head.Queue)
+		text += fmt.Sprintf(", paused or limited in queue %q", head.Queue)
 	}
 	if head.Attempt > 0 || !head.RunAt.Equal(head.DueAt) {
 		text += fmt.Sprintf(", attempt %d of %d, next try %s", head.Attempt, head.MaxAttempts, head.RunAt.Format(rowform.MomentText))

@@ -20,6 +20,7 @@ func TestPuttingOffNeverBringsNearer(t *testing.T) {
 		"rests":              transition.Rearm(fresh, 6*time.Hour, late),
 		"rests for ever":     transition.Rearm(fresh, 1<<63-1, late),
 		"waits for a worker": transition.Await(fresh, late),
+		"waits for a pause":  transition.PutOff(fresh, late.Add(time.Hour), late),
 	}
 	for name, row := range rows {
 		for _, d := range []time.Duration{0, time.Millisecond, time.Minute, 10 * time.Minute, time.Hour, 48 * time.Hour} {
@@ -58,6 +59,11 @@ func TestWhatIsNoTryCountsAsNone(t *testing.T) {
 		"nobody knew it, then it rested":    {transition.Rearm(transition.Await(row, at), time.Second, at), false},
 		"rested, then nobody knew the kind": {transition.Await(transition.Rearm(row, time.Second, at), at), false},
 		"nobody knew it, then it failed":    {transition.Fail(transition.Await(row, at), errBoom, time.Second, at), false},
+		"paused":                            {transition.PutOff(row, much, at), true},
+		"paused twice":                      {transition.PutOff(transition.PutOff(row, at.Add(time.Minute), at), much, at.Add(time.Minute)), true},
+		"its handler paused it":             {transition.RearmPaused(row, much, at), false},
+		"rested, then it was paused":        {transition.PutOff(transition.Rearm(row, time.Second, at), much, at), false},
+		"paused, then it failed":            {transition.Fail(transition.PutOff(row, much, at), errBoom, time.Second, at), false},
 		"nobody knew it, then it was moved": {must(transition.Move(transition.Await(row, at), much, at)), false},
 	} {
 		if _, got := transition.Late(c.row, window, much); got != c.want {

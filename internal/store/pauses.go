@@ -1,0 +1,160 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/transition"
+)
+
+// A pause of a whole queue is a request, which may have an end. Any other pause is a row of duetime_pauses, until its end. What
+// it is about, and the end, are the key: a pause that is made longer is one row more, since tasks already stand at the earlier
+// end. A row that was resumed stays until its end too, for the daemon, which wakes what stands there.
+
+const (
+	pauseColumns = "queue, kind, owner, until_at, made_at, resumed_at, actor"
+	ofPause      = "owner = ? AND kind = ? AND queue = ?" // pauseKey has its arguments
+	pausesChunk  = 100
+)
+
+func pauseKey(p protocol.PauseOf) []any { return []any{p.Owner, p.Kind, p.Queue} }
+
+// Pauses returns the pauses that stand, those of whole queues too, by queue, kind and owner: of several of the same, the last to
+// end.
+func (s *Store) Pauses(ctx context.Context) ([]protocol.Pause, error) {
+	all, err := s.pauses(ctx, "SELECT SUBSTR(name, ?) AS queue, '' AS kind, '' AS owner, until_at, made_at, 0 AS resumed_at, '' AS actor"+
+		" FROM duetime_requests WHERE name LIKE ? AND "+s.dialect.standing("")+" UNION ALL SELECT "+pauseColumns+
+		" FROM duetime_pauses WHERE until_at > "+s.dialect.now()+" AND resumed_at = 0 ORDER BY queue, kind, owner, until_at DESC",
+		len(pauseRequest)+1, pauseRequest+"%")
+	return slices.CompactFunc(all, func(a, b protocol.Pause) bool { return a.PauseOf == b.PauseOf }), err
+}
+
+// ResumedPauses returns the pauses that were resumed before their ends, those first that were so last.
+func (s *Store) ResumedPauses(ctx context.Context, limit int) ([]protocol.Pause, error) {
+	return s.pauses(ctx, "SELECT "+pauseColumns+" FROM duetime_pauses WHERE resumed_at > 0 ORDER BY resumed_at DESC, owner, kind, queue, until_at LIMIT ?", limit)
+}
+
+func (s *Store) pauses(ctx context.Context, text string, args ...any) (all []protocol.Pause, err error) {
+	var p protocol.Pause
+	var until, resumed int64
+	dest := []any{&p.Queue, &p.Kind, &p.Owner, &until, unixMs{&p.Made}, &resumed, &p.Actor}
+	err = forEach(ctx, s.db, text, args, dest, func() {
+		p.Until, p.Resumed = timeOrZero(until), timeOrZero(resumed)
+		all = append(all, p)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read pauses: %w", err)
+	}
+	return all, nil
+}
+
+func timeOrZero(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return fromMs(ms)
+}
+
+// PutPauses makes pauses that are not of whole queues. Those that stand are not made shorter by it.
+func (s *Store) PutPauses(ctx context.Context, q sqlx.ExtContext, pauses []protocol.Pause) error {
+	set := " ON DUPLICATE KEY UPDATE made_at = VALUES(made_at), actor = VALUES(actor), resumed_at = 0"
+	if s.dialect == SQLite {
+		set = " ON CONFLICT (owner, kind, queue, until_at) DO UPDATE SET made_at = excluded.made_at, actor = excluded.actor, resumed_at = 0"
+	}
+	for part := range slices.Chunk(pauses, pausesChunk) {
+		args := make([]any, 0, 6*len(part))
+		for _, p := range part {
+			args = append(args, p.Queue, p.Kind, p.Owner, p.Until.UnixMilli(), p.Made.UnixMilli(), transition.Cut(p.Actor, maxActor))
+		}
+		_, err := q.ExecContext(ctx, "INSERT INTO duetime_pauses (queue, kind, owner, until_at, made_at, actor) VALUES "+
+			strings.Repeat(",(?,?,?,?,?,?)", len(part))[1:]+set, args...)
+		if err != nil {
+			return fmt.Errorf("write %d pauses: %w", len(part), err)
+		}
+	}
+	return nil
+}
+
+// PauseUntil reads when a pause that stands ends; zero if it does not.
+func (s *Store) PauseUntil(ctx context.Context, q sqlx.QueryerContext, of protocol.PauseOf) (until time.Time, err error) {
+	var ms int64
+	err = forEach(ctx, q, "SELECT COALESCE(MAX(until_at), 0) FROM duetime_pauses WHERE "+ofPause+" AND until_at > "+s.dialect.now()+" AND resumed_at = 0",
+		pauseKey(of), []any{&ms}, func() { until = timeOrZero(ms) })
+	if err != nil {
+		return until, fmt.Errorf("read the pause of %s: %w", of, err)
+	}
+	return until, nil
+}
+
+// ResumePause ends a pause that is not of a whole queue before its end; false if none stands.
+func (s *Store) ResumePause(ctx context.Context, q sqlx.ExtContext, of protocol.PauseOf, now time.Time) (bool, error) {
+	r, err := q.ExecContext(ctx, "UPDATE duetime_pauses SET resumed_at = ? WHERE "+ofPause+" AND until_at > ? AND resumed_at = 0",
+		append([]any{now.UnixMilli()}, append(pauseKey(of), now.UnixMilli())...)...)
+	if err != nil {
+		return false, fmt.Errorf("resume %s: %w", of, err)
+	}
+	n, err := r.RowsAffected()
+	return n > 0, err
+}
+
+// ForgetPauses deletes up to limit rows of pauses whose ends were before a moment, and returns their number; and those of whole
+// queues, whose names it returns. It finds them first without a lock: a DELETE would wait for rows that others write.
+func (s *Store) ForgetPauses(ctx context.Context, before time.Time, limit int) (n int, queues []string, err error) {
+	over, err := s.pauses(ctx, "SELECT "+pauseColumns+" FROM duetime_pauses WHERE until_at < ? ORDER BY until_at LIMIT ?", before.UnixMilli(), limit)
+	if err != nil {
+		return 0, nil, err
+	}
+	for part := range slices.Chunk(over, pausesChunk) {
+		var args []any
+		for _, p := range part {
+			args = append(append(args, pauseKey(p.PauseOf)...), p.Until.UnixMilli())
+		}
+		_, err := s.db.ExecContext(ctx, s.dialect.deletePinned("duetime_pauses")+" WHERE "+
+			strings.Repeat(" OR ("+ofPause+" AND until_at = ?)", len(part))[len(" OR "):], args...)
+		if err != nil {
+			return n, nil, fmt.Errorf("forget %d pauses: %w", len(part), err)
+		}
+		n += len(part)
+	}
+	queues, err = s.forgetQueuePauses(ctx, before)
+	return n, queues, err
+}
+
+func (s *Store) forgetQueuePauses(ctx context.Context, before time.Time) (queues []string, err error) {
+	var names []any
+	var name string
+	err = forEach(ctx, s.db, "SELECT name FROM duetime_requests WHERE name LIKE ? AND until_at > 0 AND until_at < ?",
+		[]any{pauseRequest + "%", before.UnixMilli()}, []any{&name}, func() {
+			names, queues = append(names, name), append(queues, strings.TrimPrefix(name, pauseRequest))
+		})
+	if err == nil && len(names) > 0 {
+		_, err = s.db.ExecContext(ctx, s.dialect.deletePinned("duetime_requests")+" WHERE name IN ("+marks(len(names))+
+			") AND until_at > 0 AND until_at < ?", append(names, before.UnixMilli())...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("forget pauses of queues: %w", err)
+	}
+	return queues, nil
+}
+
+// standing is the condition that a request of this table, or alias with its dot, has not ended by itself.
+func (d Dialect) standing(of string) string {
+	return "(" + of + "until_at = 0 OR " + of + "until_at > " + d.now() + ")"
+}
+
+// pausedRow is whether a pause of its owner, or of its kind alone, stands for a row of duetime_tasks. Each of the two goes by
+// the primary key: handlers may have paused thousands of owners.
+func (d Dialect) pausedRow() string {
+	exists := func(of string) string {
+		return "EXISTS (SELECT 1 FROM duetime_pauses AS p" + d.Force("PRIMARY") + " WHERE " + of +
+			" AND p.queue IN (duetime_tasks.queue, '') AND p.until_at > " + d.now() + " AND p.resumed_at = 0)"
+	}
+	return exists("p.owner = duetime_tasks.owner AND p.kind IN (duetime_tasks.kind, '')") +
+		" OR " + exists("p.owner = '' AND p.kind = duetime_tasks.kind")
+}
