@@ -33,7 +33,7 @@ type Hold struct {
 	owners  map[string]*owner // owners with a runner, or with parked hints
 	resting []string          // owners without a runner, which are freed after the next take
 	wake    [Lanes]chan struct{}
-	paused  bool          // nothing is handed out
+	paused  time.Time     // nothing is handed out before; zero: the queue is not paused
 	seat    chan struct{} // see ShareSeat
 	waits   bool          // for the seat, with a due suspect
 	found   Found
@@ -202,8 +202,11 @@ func (h *Hold) take(l Lane, n int) ([]*Hint, time.Duration) {
 // dueIn returns the moment of the lane's first hint, and how long no hint of the lane is to be handed out.
 func (h *Hold) dueIn(l Lane, now time.Time) (next time.Time, wait time.Duration) {
 	next, ok := h.lanes[l].next()
-	if h.paused || !ok {
+	switch {
+	case !ok:
 		return next, idleWait
+	case now.Before(h.paused):
+		return next, min(idleWait, h.paused.Sub(now))
 	}
 	return next, next.Sub(now.Add(TakeAhead))
 }
@@ -357,23 +360,34 @@ func (h *Hold) nextOf(l Lane) (time.Time, bool) {
 	return h.lanes[l].next()
 }
 
-// Pause pauses or resumes the queue; false if this changes nothing.
-func (h *Hold) Pause(paused bool) bool {
+// Pause has nothing handed out before a moment; the zero one resumes the queue.
+func (h *Hold) Pause(until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.paused == paused {
-		return false
+	h.endPause(h.clock.Now())
+	if h.paused.Equal(until) {
+		return
 	}
-	h.paused = paused
+	if until.IsZero() {
+		h.resetPatience()
+	}
+	h.paused = until
 	h.signalAll()
-	return true
+}
+
+// endPause begins patience anew once a pause has ended by itself: hints can't be settled during a pause.
+func (h *Hold) endPause(now time.Time) {
+	if !h.paused.IsZero() && !now.Before(h.paused) {
+		h.paused = time.Time{}
+		h.resetPatience()
+	}
 }
 
 // Paused reports whether nothing is handed out.
 func (h *Hold) Paused() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.paused
+	return h.clock.Now().Before(h.paused)
 }
 
 // Len returns the number of hints held, with runners or not.

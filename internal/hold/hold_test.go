@@ -382,6 +382,33 @@ func TestPatienceIsResetAfterAPause(t *testing.T) {
 	}
 }
 
+// A pause ends in its moment, though nobody says so, and the patience of what was held begins anew.
+func TestPauseEndsByItself(t *testing.T) {
+	t.Parallel()
+	c := localClock()
+	h := New(c)
+	h.Add(&Hint{Hint: protocol.Hint{ID: task.NewID()}, PatientSince: c.Now().Add(-time.Minute), Looks: 1, LookAt: c.Now()})
+	h.Pause(c.Now().Add(10 * time.Minute))
+	if taken, wait := h.takeDue(LaneBatch, 1); len(taken) > 0 || wait > 10*time.Minute || wait < 9*time.Minute || !h.Paused() {
+		t.Errorf("%d are handed out during a pause of ten minutes, the next look is in %v", len(taken), wait)
+	}
+	end := c.Now().Add(20 * time.Millisecond)
+	h.Pause(end)
+	taken := h.Take(t.Context(), LaneBatch, 1)
+	if now := c.Now(); now.Before(end) || h.Paused() || len(taken) != 1 {
+		t.Errorf("%d are handed out %v after the pause", len(taken), now.Sub(end))
+	}
+	h.Release(taken)
+	if got := h.Expire(5 * time.Second); got != 0 {
+		t.Errorf("let go %d after a pause, want 0", got)
+	}
+	h.Pause(c.Now().Add(time.Hour))
+	h.Pause(time.Time{})
+	if h.Paused() {
+		t.Error("a resumed queue is paused")
+	}
+}
+
 // Race 4: an idle runner must wake for the second hint while another runner works on the first.
 func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 	t.Parallel()

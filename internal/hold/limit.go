@@ -79,7 +79,7 @@ func (h *Hold) Demand() Demand {
 	defer h.mu.Unlock()
 	now, a := h.clock.Now(), &h.allowed
 	d := Demand{Slots: a.slots.Len(), Running: a.running}
-	if h.paused {
+	if now.Before(h.paused) {
 		return d
 	}
 	for l := range h.lanes {

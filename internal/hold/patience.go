@@ -19,6 +19,7 @@ func (h *Hold) Expire(patience time.Duration) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now, n := h.clock.Now(), 0
+	h.endPause(now)
 	h.wakeOwners(now)
 	h.remove(func(e *Hint) bool {
 		allowed := patience
@@ -39,7 +40,7 @@ func (h *Hold) stuck(e *Hint, now time.Time, patience time.Duration) bool {
 	return e.Looks > 0 && now.Sub(e.LookAt) < 2*RetryInterval
 }
 
-// ResetPatience begins the patience of every waiting hint anew, after a pause: hints can't be settled during a pause.
+// ResetPatience begins the patience of every waiting hint anew, after a time in which hints could not be settled.
 func (h *Hold) ResetPatience() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 func (t *transaction) judge(h *hold.Hint, row task.Task, blocked bool) {
 	m := &member{hint: h, row: row, stands: row, handler: t.settler.handlers[row.Kind]}
 	m.verdict = decide(facts{
-		hint: h, row: row, blocked: blocked, handler: m.handler,
+		hint: h, row: row, blocked: blocked, paused: t.settler.pauses.until(&row), handler: m.handler,
 		lockedAt: t.lockedAt, stamp: t.stamp(), now: t.settler.clock.Now(), patience: t.settler.cfg.Patience,
 		runsLate: t.runsLate,
 	})
@@ -31,6 +31,7 @@ func (t *transaction) judge(h *hold.Hint, row task.Task, blocked bool) {
 	case v.next != nil:
 		m.row = *v.next
 		t.transitions = append(t.transitions, m)
+		t.notePause(m)
 	}
 }
 
@@ -63,6 +64,9 @@ func (t *transaction) apply() {
 				slog.Int("attempt", m.row.Attempt), slog.String("err", m.row.LastError))
 		}
 		t.applyToHint(m)
+	}
+	if len(t.paused) > 0 {
+		s.pauses.add(t.paused)
 	}
 	s.index.Offer(stale)
 	t.wakeSuccessors()
@@ -102,10 +106,18 @@ func (t *transaction) applyToHint(m *member) {
 	}
 }
 
+// firedFrom is the moment from which the task's lag is measured: a pause is no lag.
+func (m *member) firedFrom() time.Time {
+	if transition.WaitsForPause(m.stands) {
+		return m.stands.RunAt
+	}
+	return transition.FiredFrom(m.row)
+}
+
 // countFired observes how late a task fired, and how much of that its queue's limit made it wait. The lag begins when the limit
 // let the task run.
 func (s *Settler) countFired(m *member, done time.Time) {
-	from := transition.FiredFrom(m.row)
+	from := m.firedFrom()
 	if allowed := m.hint.AllowedAt; allowed.After(from) {
 		s.metrics.observeLimitWait(m.row.Kind, allowed.Sub(from))
 		from = allowed

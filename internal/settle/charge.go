@@ -34,6 +34,9 @@ func chargeFailure(row task.Task, failure error, charge hold.Charge, backoff tas
 		if charged && !begun {
 			row.Attempt--
 		}
+		if snooze.PausesKey {
+			return transition.RearmPaused(row, now.Add(min(snooze.Delay, protocol.MaxPause)), now), resultSnoozed
+		}
 		return transition.Rearm(row, snooze.Delay, now), resultSnoozed
 	case discarded:
 		if !charged {

@@ -14,6 +14,7 @@ type facts struct {
 	hint     *hold.Hint // has the findings of earlier transactions; decide does not change it
 	row      task.Task  // as locked
 	blocked  bool       // the row's owner is
+	paused   time.Time  // when the last pause ends that the row is one of; zero: none
 	handler  *Handler   // of the row's kind; nil if there is none here
 	lockedAt time.Time  // when the row was locked, on the database's clock: decides what is due
 	stamp    time.Time  // the time of a transition
@@ -120,6 +121,10 @@ func (v *verdict) decideDue(f facts) {
 	}
 	if late, skip := transition.Late(f.row, kind.CatchUpWindow, f.lockedAt); skip && !f.runsLate {
 		v.change(transition.Skip(f.row, late, kind.CatchUpWindow, f.stamp), resultSkipped)
+		return
+	}
+	if f.paused.After(f.lockedAt) && v.charge.State != hold.Charged { // what has begun runs to its end
+		v.change(transition.PutOff(f.row, f.paused, f.stamp), resultPaused)
 		return
 	}
 	if f.hint.NoSlot {

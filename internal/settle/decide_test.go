@@ -47,7 +47,7 @@ func begun(r *task.Task) { r.LastError = lastBegun + "w" + errBefore + errMeal.E
 func TestAnswerEndsTheLastAttemptThatWasBegunOnceMore(t *testing.T) {
 	t.Parallel()
 	row := meal(attempts(2), begun)
-	snoozed, _ := chargeFailure(row, SnoozeError{time.Hour}, hold.Charge{State: hold.Charged}, task.Backoff{}, locked)
+	snoozed, _ := chargeFailure(row, SnoozeError{Delay: time.Hour}, hold.Charge{State: hold.Charged}, task.Backoff{}, locked)
 	for what, got := range map[string]task.Task{"snoozed": snoozed, "moved by its handler": renew(row), "refunded": refund(row, locked)} {
 		if got.LastError != errMeal.Error() {
 			t.Errorf("%s: the last error is %q, want %q", what, got.LastError, errMeal)
@@ -89,9 +89,9 @@ func TestVerdict(t *testing.T) {
 		{"failed for the last time", hold.Hint{Failure: fails(3)}, meal(attempts(1)), single, "dead settled put dead/2"},
 		{"failed at another version", hold.Hint{Failure: fails(2)}, meal(), single, "run"},
 		{"failed, charged beforehand", hold.Hint{Failure: fails(3), Charge: hold.Charge{State: hold.Charged}}, meal(attempts(1)), single, "failed settled put pending/1"},
-		{"snoozed", hold.Hint{Failure: hold.Failure{Err: SnoozeError{time.Hour}, Version: 3}}, meal(), single, "snoozed settled put pending/0"},
-		{"snoozed, charged beforehand", hold.Hint{Failure: hold.Failure{Err: SnoozeError{time.Hour}, Version: 3}, Charge: beforehand(9), Suspect: true}, meal(attempts(1)), single, "snoozed settled put pending/1"},
-		{"snoozed in a last attempt that was begun once more", hold.Hint{Failure: hold.Failure{Err: SnoozeError{time.Hour}, Version: 3}, Charge: hold.Charge{State: hold.Charged}}, meal(attempts(2), begun), single, "snoozed settled put pending/2"},
+		{"snoozed", hold.Hint{Failure: hold.Failure{Err: SnoozeError{Delay: time.Hour}, Version: 3}}, meal(), single, "snoozed settled put pending/0"},
+		{"snoozed, charged beforehand", hold.Hint{Failure: hold.Failure{Err: SnoozeError{Delay: time.Hour}, Version: 3}, Charge: beforehand(9), Suspect: true}, meal(attempts(1)), single, "snoozed settled put pending/1"},
+		{"snoozed in a last attempt that was begun once more", hold.Hint{Failure: hold.Failure{Err: SnoozeError{Delay: time.Hour}, Version: 3}, Charge: hold.Charge{State: hold.Charged}}, meal(attempts(2), begun), single, "snoozed settled put pending/2"},
 		{"discarded", hold.Hint{Failure: hold.Failure{Err: DiscardError{errMeal}, Version: 3}}, meal(), single, "dead settled put dead/1"},
 
 		{"failed before", hold.Hint{}, meal(attempts(1)), single, "held in lane 2"},
@@ -106,7 +106,7 @@ func TestVerdict(t *testing.T) {
 		{"suspect, its charge took effect", hold.Hint{Suspect: true, Charge: beforehand(3)}, meal(attempts(1)), single, "run charged"},
 		{"suspect, its charge did not", hold.Hint{Suspect: true, Charge: beforehand(4)}, meal(), single, "run"},
 		{"suspect, replaced since its charge", hold.Hint{Suspect: true, Charge: hold.Charge{State: hold.Charged, Version: 2}}, meal(), single, "run"},
-		{"snoozed, replaced since its charge", hold.Hint{Failure: hold.Failure{Err: SnoozeError{time.Hour}, Version: 3}, Charge: hold.Charge{State: hold.Charged, Version: 2}, Suspect: true}, meal(), single, "snoozed settled put pending/0"},
+		{"snoozed, replaced since its charge", hold.Hint{Failure: hold.Failure{Err: SnoozeError{Delay: time.Hour}, Version: 3}, Charge: hold.Charge{State: hold.Charged, Version: 2}, Suspect: true}, meal(), single, "snoozed settled put pending/0"},
 		{"failed, replaced since its charge", hold.Hint{Failure: fails(3), Charge: hold.Charge{State: hold.Charged, Version: 2}, Suspect: true}, meal(), single, "failed settled put pending/1"},
 		{"suspect, moved since its charge", hold.Hint{Suspect: true, Charge: hold.Charge{State: hold.Charged, Version: 2}}, meal(attempts(1)), single, "run charged"},
 		{"suspect, charged by another worker just now", hold.Hint{Suspect: true}, meal(attempts(1), version(4), updated(-time.Millisecond)), single, "held 100ms"},
@@ -162,6 +162,43 @@ func TestTaskOfABlockedOwnerIsCancelled(t *testing.T) {
 		v := decide(facts{hint: &tt.hint, row: tt.row, blocked: true, handler: single, lockedAt: locked, stamp: locked, now: locked, patience: patience})
 		if got := said(v, tt.hint); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestPausedTaskIsPutOff(t *testing.T) {
+	t.Parallel()
+	single, window := &Handler{}, &Handler{Info: task.KindInfo{CatchUpWindow: time.Minute}}
+	const putOff = "paused settled put pending/"
+	for _, tt := range []struct {
+		name    string
+		paused  time.Duration // until so long after the lock
+		hint    hold.Hint
+		row     task.Task
+		handler *Handler
+		want    string
+	}{
+		{"due", time.Hour, hold.Hint{}, meal(), single, putOff + "0"},
+		{"the pause is over", 0, hold.Hint{}, meal(), single, "run"},
+		{"failed before", time.Hour, hold.Hint{}, meal(attempts(1)), single, putOff + "1"},
+		{"failed at this version", time.Hour, hold.Hint{Failure: hold.Failure{Err: errMeal, Version: 3}}, meal(), single, "failed settled put pending/1"},
+		{"pauses itself", time.Hour, hold.Hint{Failure: hold.Failure{Err: SnoozeError{Delay: time.Hour, PausesKey: true}, Version: 3}}, meal(), single, "snoozed settled put pending/0"},
+		{"suspect", time.Hour, hold.Hint{Suspect: true}, meal(), single, putOff + "0"},
+		{"suspect, charged for this run", time.Hour, hold.Hint{Suspect: true, Charge: hold.Charge{State: hold.ChargeSent, Version: 3}}, meal(attempts(1)), single, "run charged"},
+		{"not due", time.Hour, hold.Hint{}, meal(runIn(time.Second)), single, "early held 1s"},
+		{"no slot", time.Hour, hold.Hint{NoSlot: true}, meal(), single, putOff + "0"},
+		{"too late to catch up", time.Hour, hold.Hint{}, meal(runIn(-time.Hour), dueIn(-time.Hour)), window, "skipped settled put cancelled/0"},
+	} {
+		tt.hint.Version = 3
+		until := locked.Add(tt.paused)
+		v := decide(facts{
+			hint: &tt.hint, row: tt.row, paused: until, handler: tt.handler, lockedAt: locked, stamp: locked, now: locked, patience: patience,
+		})
+		if got := said(v, tt.hint); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+		if v.result == resultPaused && !v.next.RunAt.Equal(until) {
+			t.Errorf("%s: the next try is at %v, want the pause's end", tt.name, v.next.RunAt)
 		}
 	}
 }

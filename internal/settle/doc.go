@@ -7,7 +7,7 @@
 // that its row has, and never charges a task for a failure of MySQL or of another task, or for a stop of the worker.
 //
 // The files: decide.go finds the verdict, without a server · apply.go carries verdicts out · order.go has tasks wait for earlier
-// ones of their order key · charge.go changes attempts ·
+// ones of their order key · pauses.go knows who is paused · charge.go changes attempts ·
 // transaction.go locks, marks done and commits · recurrence.go makes the next ticks · run.go and invoke.go call handlers ·
 // blame.go and loss.go find out whose fault a failure is · batch.go decides what follows a failed transaction · events.go
 // reports what became of tasks.
@@ -23,7 +23,8 @@
 //     locked by another transaction: hold for 100 ms, or drop the hint if a look found the task. Ended task: settle, and
 //     drop the entry. Pending, of a blocked owner: cancel (package schedule has the protocol). Pending but not due: hold for
 //     the remaining time if the row has the hint's version, else settle and put the row. Due: run, or cancel if the first run
-//     would begin after its kind's catch-up window. In a probe of a queue with a rate (Hint.NoSlot) due tasks do not run: hold.
+//     would begin after its kind's catch-up window. Due, and paused by its owner or kind: put off to the pause's end. In a
+//     probe of a queue with a rate (Hint.NoSlot) due tasks do not run: hold.
 //  3. Charge suspects, in a transaction of their own, before any of them runs.
 //  4. Run the handlers, which decode the payloads, in the order of (due_at, id); the locks of step 1 stay in id order. After
 //     Config.BatchTime of handlers, the remaining hints are held. A task that a handler moved or cancelled does not run, and a

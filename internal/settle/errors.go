@@ -38,7 +38,10 @@ var (
 var errCallOver = errors.New("the handler that this transaction was for has returned")
 
 // SnoozeError is the answer of a handler that wants its task to run once more after Delay, uncharged.
-type SnoozeError struct{ Delay time.Duration }
+type SnoozeError struct {
+	Delay     time.Duration
+	PausesKey bool // for as long, all tasks of the task's owner in its queue
+}
 
 func (e SnoozeError) Error() string { return fmt.Sprintf("snoozed for %v", e.Delay) }
 

@@ -43,7 +43,7 @@ func TestEventsOfATransaction(t *testing.T) {
 	add(4, resultSkipped, nil, "skipped: late")
 	add(3, resultDead, nil, "killed")
 	add(2, resultFailed, errMeal, "no food")
-	add(1, resultSnoozed, SnoozeError{time.Second}, "")
+	add(1, resultSnoozed, SnoozeError{Delay: time.Second}, "")
 	tr.reportEvents()
 	want := []string{
 		"1 snoozed v3 snoozed for 1s", "2 failed v3 no food", "3 dead v3 killed", "4 skipped v3 skipped: late",

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/rowform"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -44,6 +45,9 @@ func (m *member) event() (protocol.Event, bool) {
 	case resultSnoozed:
 		snooze, _ := errors.AsType[SnoozeError](m.hint.Failure.Err)
 		e.Name, e.Detail = task.EventSnoozed, "for "+snooze.Delay.String()
+		if snooze.PausesKey {
+			e.Detail = fmt.Sprintf("until %s, and with it its owner in queue %s", m.row.RunAt.Format(rowform.MomentText), m.row.Queue)
+		}
 	default:
 		return e, false
 	}

@@ -23,6 +23,7 @@ const (
 	resultSnoozed     Result = "snoozed"      // re-armed by the handler
 	resultSkipped     Result = "skipped"      // cancelled: later than its kind's catch-up window
 	resultBlocked     Result = "blocked"      // cancelled: the owner is blocked
+	resultPaused      Result = "paused"       // re-armed: a pause of its owner or kind has put it off to its end
 	resultBehind      Result = "behind"       // held, or re-armed: an earlier task of its order key has not ended
 	resultRead        Result = "read"         // the effect has committed in the transaction of a caller who reads: see reader.go
 )
@@ -30,7 +31,7 @@ const (
 // results are the label values that the settled counter shows from the start.
 var results = []Result{
 	resultDone, resultEarly, resultStale, resultAlreadyDone, resultMissing, resultFailed, resultDead, resultUnknownKind, resultSnoozed,
-	resultSkipped, resultBlocked, resultBehind, resultRead,
+	resultSkipped, resultBlocked, resultPaused, resultBehind, resultRead,
 }
 
 // unknownLabel is the label of all kinds without a handler: rows of other programs can name any number of kinds.
@@ -68,7 +69,7 @@ func newMetrics(reg prometheus.Registerer, handlers map[string]*Handler) *metric
 			Name: "duetime_tasks_settled_total", Help: "Looks at a hint, by what came of them.",
 		}, []string{"kind", "result"})),
 		lag: metric.Shared(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "duetime_fire_lag_seconds", Help: "From the due time (or the making, or when its queue's limit let the task run, if later) to the commit of the effect.",
+			Name: "duetime_fire_lag_seconds", Help: "From the due time (or the making, or when its queue's limit or a pause let the task run, if later) to the commit of the effect.",
 			Buckets: lagBuckets, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 200, // up to half an hour
 		}, []string{"kind"})),
 		limitWait: metric.Shared(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -272,7 +272,7 @@ func (r *reader) begin(ctx context.Context, due protocol.Due, compare func(a, b 
 		t.judge(h, row, blocked)
 		m := t.members[row.ID]
 		t.order = append(t.order, m)
-		if r.leaves(m, due.Held[row.Queue]) && !r.passed[row.ID] {
+		if r.leaves(m, due.Held[row.ID]) && !r.passed[row.ID] {
 			r.passed[row.ID] = true
 			r.answered.Left++
 		}
@@ -386,7 +386,7 @@ func (r *reader) follow(t *transaction, m *member) {
 	}
 	t.ledger.Then(func() {
 		s.metrics.count(row.Kind, resultRead)
-		s.metrics.observeLag(row.Kind, max(0, t.stamp().Sub(transition.FiredFrom(row))))
+		s.metrics.observeLag(row.Kind, max(0, t.stamp().Sub(m.firedFrom())))
 		if s.cfg.OnEvents != nil {
 			s.cfg.OnEvents([]Event{{Name: task.EventDone, Task: row}})
 		}

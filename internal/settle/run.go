@@ -18,7 +18,7 @@ func (t *transaction) run() error {
 			continue // the member ran in another member's batch call, or a handler changed its task
 		}
 		head := t.headOf(m)
-		if !head.IsZero() || t.full || t.spent >= t.settler.cfg.BatchTime || t.guard.Traced {
+		if !head.IsZero() || t.full || t.spent >= t.settler.cfg.BatchTime || t.pausedHere(&m.row) || t.guard.Traced {
 			t.leave(m, head)
 			continue
 		}
@@ -48,7 +48,7 @@ func (t *transaction) membersOfCall(m *member) []*member {
 		}
 		key := target{other.row.Owner, other.row.Subject}
 		room := t.ran[m.handler]+len(call) < m.handler.batch()
-		if room && t.headOf(other).IsZero() && other.handler == m.handler && !seen[key] {
+		if room && t.headOf(other).IsZero() && other.handler == m.handler && !seen[key] && !t.pausedHere(&other.row) {
 			seen[key] = true
 			call = append(call, other)
 		}
@@ -126,6 +126,7 @@ func (t *transaction) runBetweenSavepoints(call []*member) error {
 		row, result := chargeFailure(m.row, m.hint.Failure.Err, m.hint.Charge, m.handler.Info.Backoff, t.stamp())
 		m.stage, m.verdict, m.row = stageDecided, verdict{}, row
 		m.verdict.change(row, result)
+		t.notePause(m)
 	}
 	return t.save(call...)
 }

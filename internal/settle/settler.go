@@ -27,13 +27,15 @@ type Store interface {
 	// LockToRun is LockFree, and says which of the rows are of blocked owners.
 	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error)
 	// LockDue locks the owner's pending rows that are due, or will be so soon, the first limit of them by (run_at, id), and
-	// waits for those that others hold. It says whether the owner is blocked, which queues an operator has paused or limited,
-	// and how many due rows were put off.
+	// waits for those that others hold. It says whether the owner is blocked, which rows are paused or of limited
+	// queues, and how many due rows were put off.
 	LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (protocol.Due, error)
 	// LockDueInOrder is LockDue for the tasks of an order key, as rows hold it, in their order.
 	LockDueInOrder(ctx context.Context, q sqlx.ExtContext, key string, soon time.Duration, limit int) (protocol.Due, error)
 	// LockToRunNow locks one row in any state, as LockDue does; there is none if the result has no rows.
 	LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (protocol.Due, error)
+	// PutPauses makes pauses, or lets those that stand last until the later end.
+	PutPauses(ctx context.Context, q sqlx.ExtContext, pauses []protocol.Pause) error
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.
 	Retryable(err error) bool
 	// Unavailable reports whether the error says that MySQL is away.
@@ -87,6 +89,7 @@ type Settler struct {
 	timeouts  map[string]timeout // by kind; never changes
 	abandoned atomic.Int64       // handlers that are abandoned and still running
 	calls     calls
+	pauses    pauses
 }
 
 // New makes a settler for the handlers' kinds.

@@ -72,6 +72,7 @@ type transaction struct {
 	full        bool              // of as many as one of them allows
 	span        trace.SpanContext // of the last call of a handler
 
+	paused     []protocol.Pause     // by handlers of this transaction
 	unrun      []*member            // charged beforehand, and left
 	blocked    map[string]task.Task // by order key: the first of its members that does not end in this transaction
 	successors []task.Task          // that wait behind others, and are the first of their order keys once this transaction has committed
@@ -271,6 +272,9 @@ func (t *transaction) work() error {
 		return t.blameUnmarked(err)
 	}
 	if err := t.advance(); err != nil {
+		return err
+	}
+	if err := t.savePauses(); err != nil {
 		return err
 	}
 	return t.recordHistory()

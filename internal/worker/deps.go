@@ -43,10 +43,10 @@ type Looks interface {
 	Look(ctx context.Context, l protocol.Look) (tasks []task.Task, next protocol.Cursor, err error)
 }
 
-// Requests are what operators ask of workers.
+// Requests are what operators, and handlers, ask of workers.
 type Requests interface {
-	// Paused returns the queues whose tasks an operator wants left alone, each since when.
-	Paused(ctx context.Context) (map[string]time.Time, error)
+	// Pauses returns the pauses that stand: whose tasks are to be left alone, and until when.
+	Pauses(ctx context.Context) ([]protocol.Pause, error)
 }
 
 // Limits are what the workers of a queue share of its limit.

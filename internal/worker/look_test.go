@@ -110,7 +110,7 @@ func TestLooksGiveWayWithoutALook(t *testing.T) {
 	for name, hinder := range map[string]func(w *world){
 		"hints wait": func(w *world) { w.publish(w.due(meal, 5)...) },
 		"paused": func(w *world) {
-			pipelinetest.Must(w.t, second(w.store.Pause(w.t.Context(), w.store.DB(), "default", time.Now())))
+			pipelinetest.Must(w.t, second(w.store.Pause(w.t.Context(), w.store.DB(), "default", time.Now(), time.Time{})))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestLooksLeaveAlone(t *testing.T) {
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	worker.Handle(mux, elsewhere, effect)
-	pipelinetest.Must(t, second(w.store.Pause(t.Context(), w.store.DB(), "elsewhere", time.Now())))
+	pipelinetest.Must(t, second(w.store.Pause(t.Context(), w.store.DB(), "elsewhere", time.Now(), time.Time{})))
 	stop := w.looks(mux)
 	paused := w.due(elsewhere, 3)
 	unknown := w.schedule(task.NewKind[payload]("unknown").New("ann", payload{}, task.In(0)))[0]

@@ -150,7 +150,7 @@ func TestPausedQueueWaitsAndGoesOn(t *testing.T) {
 		}
 	}), nil))
 	pause := func() {
-		_, err := w.store.Pause(t.Context(), w.store.DB(), "mails", time.Now())
+		_, err := w.store.Pause(t.Context(), w.store.DB(), "mails", time.Now(), time.Time{})
 		pipelinetest.Must(t, err)
 	}
 	resume := func() {

@@ -258,7 +258,7 @@ func TestWaitingForAPausedQueue(t *testing.T) {
 	slow := task.NewKind[payload]("slow", task.InOrder(), task.Queue("paused"))
 	mux := worker.NewMux()
 	worker.Handle(mux, march, effect)
-	_, err := w.store.Pause(t.Context(), w.store.DB(), "paused", time.Now())
+	_, err := w.store.Pause(t.Context(), w.store.DB(), "paused", time.Now(), time.Time{})
 	pipelinetest.Must(t, err)
 	head := w.schedule(slow.New("ann", payload{"1"}, task.In(0), task.OrderKey("city")))[0]
 	behind := w.schedule(march.New("bob", payload{"2"}, task.In(0), task.OrderKey("city")))[0]

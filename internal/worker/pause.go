@@ -20,28 +20,37 @@ func (w *Worker) watchRequests(ctx context.Context) {
 
 // applyRequests pauses queues, and sets their limits.
 func (w *Worker) applyRequests(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pauseInterval)
-	defer cancel()
-	return errors.Join(w.applyPauses(ctx), w.applyLimits(ctx))
+	var errs []error
+	for _, apply := range []func(context.Context) error{w.applyPauses, w.applyLimits} { // a slow one leaves the other its time
+		bounded, cancel := context.WithTimeout(ctx, pauseInterval)
+		errs = append(errs, apply(bounded))
+		cancel()
+	}
+	return errors.Join(errs...)
 }
 
-// applyPauses pauses and resumes queues as operators ask. A paused queue keeps its membership and its hints, takes in further
-// ones up to the bound, and hands none out; what runs already runs to its end. Where the answer is not to be had all goes
-// on as before.
+// applyPauses pauses and resumes as operators ask, and handlers. A paused queue keeps its membership and its hints, takes in
+// further ones up to the bound, and hands none out before the pause ends; what runs already runs to its end. Tasks of other
+// pauses are put off. Where the answer is not to be had all goes on as before.
 func (w *Worker) applyPauses(ctx context.Context) error {
-	paused, err := w.requests.Paused(ctx)
+	asked := time.Now()
+	all, err := w.requests.Pauses(ctx)
 	if err != nil {
 		return err
 	}
+	w.settler.SetPauses(all, asked)
+	ends := map[string]time.Time{} // by queue
+	for _, p := range all {
+		if p.OfQueue() {
+			ends[p.Queue] = p.End()
+		}
+	}
 	for _, q := range w.queues {
-		_, asked := paused[q.name]
-		if !q.hold.Pause(asked) {
-			continue
+		q.hold.Pause(ends[q.name])
+		if paused := q.hold.Paused(); paused != q.paused {
+			q.paused = paused
+			q.log.InfoContext(ctx, "pause of a queue", slog.Bool("paused", paused))
 		}
-		if !asked {
-			q.hold.ResetPatience()
-		}
-		q.log.InfoContext(ctx, "pause of a queue", slog.Bool("paused", asked))
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ type queue struct {
 	handovers Handovers
 	holder    string // names this run of the worker where partitions are handed over
 	looker    *looker
+	paused    bool // when pauses were last read
 
 	mu     sync.Mutex
 	gen    *generation      // the present one; nil between two

@@ -228,7 +228,7 @@ func TestReaderLeavesToAWorker(t *testing.T) {
 		for _, kind := range []task.Kind[payload]{held, limited, slowed} {
 			worker.Handle(mux, kind, effect)
 		}
-		_, err := w.store.Pause(t.Context(), w.store.DB(), "held", time.Now())
+		_, err := w.store.Pause(t.Context(), w.store.DB(), "held", time.Now(), time.Time{})
 		pipelinetest.Must(t, err)
 		rate, err := task.ParseRate("5/s")
 		pipelinetest.Must(t, err)

@@ -52,7 +52,7 @@ func (c *Client) Await(ctx context.Context, id task.ID) (row task.Task, err erro
 // task.MaxPerCall: none of them means that it had not looked yet. A task whose attempt has failed is waited for until a later
 // attempt ends it; one that waited for a retry at the call already is not. One that was put off without an attempt is waited
 // for too, if that was for ten minutes at most: no worker has its kind or reaches its endpoint, its handler has answered
-// Snooze, or an earlier task of its order key has not ended.
+// Snooze, its owner or kind is paused, or an earlier task of its order key has not ended.
 func (c *Client) AwaitDue(ctx context.Context, owner, kind string) (left []task.Task, err error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, err

@@ -17,10 +17,10 @@ type Settled struct {
 	// these tasks too.
 	Failed map[task.ID]error
 	// Left is how many of the due tasks were left to a worker: those whose handlers act outside the database, those of paused
-	// queues and of queues with a limit, those of kinds that have no handler here, those of a kind that is InOrder while an
-	// earlier task of their order key has not ended, and those that a worker has put off without an attempt, as by Snooze, for
-	// ten minutes at most. The last are counted among the next 100 tasks by run time: behind as many that come due within ten
-	// minutes they are not seen.
+	// queues, owners and kinds, and of queues with a limit, those of kinds that have no handler here, those of a kind that is
+	// InOrder while an earlier task of their order key has not ended, and those that a worker has put off without an attempt, as
+	// by Snooze, for ten minutes at most. The last are counted among the next 100 tasks by run time: behind as many that come due
+	// within ten minutes they are not seen.
 	Left int
 	// More says that more tasks may be due: SettleDue came to its bounds, 100 tasks or a second.
 	More bool
@@ -38,8 +38,8 @@ type Settler interface {
 
 var errNoHandlers = errors.New("schedule: this client runs no tasks: it was opened without handlers")
 
-// ErrNotHere answers RunNow for a task that only a worker runs: its handler acts outside the database or snoozes, its queue is paused or has a
-// limit, or this client has no handler of its kind.
+// ErrNotHere answers RunNow for a task that only a worker runs: its handler acts outside the database or snoozes, it is paused,
+// its queue has a limit, or this client has no handler of its kind.
 var ErrNotHere = errors.New("only a worker runs this task")
 
 // ErrBehind answers RunNow for a task of a kind that is InOrder while an earlier task of its order key has not ended. The error names that one.

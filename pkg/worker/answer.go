@@ -19,7 +19,16 @@ var ErrOwnKey = settle.ErrOwnKey
 // through its Tx is undone.
 func Snooze(d time.Duration) error { return settle.SnoozeError{Delay: d} }
 
-// IsSnooze reports whether an error is Snooze's, for middleware: the task has not failed.
+// PauseKey is the answer of a handler that met a limit of its task's owner, such as a 429 of a customer's API: Snooze until
+// that moment, on this process's clock, by 31 days at most. Until then no other task of the owner in the queue runs either:
+// those that come due are put off to that moment, uncharged, and cost nothing while they wait. All workers know of it within
+// a second; Console.Pauses lists it, and Console.EndPause ends it. A batch handler pauses the owners of all its tasks. In a
+// fresh read PauseKey is Snooze.
+func PauseKey(until time.Time) error {
+	return settle.SnoozeError{Delay: max(0, time.Until(until)), PausesKey: true}
+}
+
+// IsSnooze reports whether an error is that of Snooze or PauseKey, for middleware: the task has not failed.
 func IsSnooze(err error) bool {
 	_, snoozed := errors.AsType[settle.SnoozeError](err)
 	return snoozed

@@ -72,6 +72,19 @@ func ExampleSnooze() {
 	// Output: snoozed after 0 failed attempts
 }
 
+// A customer's API answers 429: none of the customer's other calls is tried until it takes some again, and all others go on.
+func ExamplePauseKey() {
+	mux := worker.NewMux()
+	worker.HandleOutside(mux, orderExpires, func(_ context.Context, t worker.Task[expiry]) error {
+		return worker.PauseKey(time.Now().Add(time.Minute)) // as Retry-After says
+	})
+	mux.OnEvent(func(_ context.Context, e worker.Event) {
+		fmt.Println(e.Name, "after", e.Task.Attempt, "failed attempts")
+	})
+	workUntilReported(mux, orderExpires.New("ada", expiry{OrderID: 42}, task.In(0)))
+	// Output: snoozed after 0 failed attempts
+}
+
 // A handler that knows that trying again can't help ends the task; it is kept among the dead tasks.
 func ExampleDiscard() {
 	mux := worker.NewMux()

@@ -172,7 +172,7 @@ func pause(s *scene, words []string) {
 	if _, is := paused[queue]; is {
 		_, err = s.store.Resume(s.t.Context(), s.store.DB(), queue)
 	} else {
-		_, err = s.store.Pause(s.t.Context(), s.store.DB(), queue, time.Now())
+		_, err = s.store.Pause(s.t.Context(), s.store.DB(), queue, time.Now(), time.Time{})
 	}
 	pipelinetest.Must(s.t, err)
 }
