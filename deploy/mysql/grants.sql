@@ -15,8 +15,8 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_event@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_event@'%';
 
 -- daemon: elections, sweeps, rows that go to another shard, operations on many tasks, the next task of a recurrence that was left
--- behind, what is left of blocked owners (it locks their rows, which wants DELETE), and the end of what is past its retention; the witness
--- (daemon.witness) schedules tasks and a recurrence. (UPDATE of tasks is of the whole table, as an INSERT with ON DUPLICATE KEY UPDATE wants it for every
+-- behind, what is left of blocked owners (it locks their rows, which wants DELETE), and the end of pauses, and of what is past its retention; the
+-- witness (daemon.witness) schedules tasks and a recurrence. (UPDATE of tasks is of the whole table, as an INSERT with ON DUPLICATE KEY UPDATE wants it for every
 -- column that it inserts.)
 GRANT SELECT, UPDATE (shards_from, moved, to_move, horizon_ms, partial) ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_daemon@'%';
@@ -29,7 +29,8 @@ GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_groups TO duetime_daemon@'%'
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_group_parts TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_recurrences TO duetime_daemon@'%';
 GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_operations TO duetime_daemon@'%';
-GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
+GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
+GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_pauses TO duetime_daemon@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_history TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_daemon@'%';
 GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_daemon@'%';
@@ -54,6 +55,7 @@ GRANT SELECT ON `${SCHEMA}`.duetime_pending TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_worker@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_worker@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_pauses TO duetime_worker@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_handovers TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_limits TO duetime_worker@'%';
@@ -71,6 +73,7 @@ GRANT SELECT ON `${SCHEMA}`.duetime_pending TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_game@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_pauses TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_game@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_game@'%';
 
@@ -87,6 +90,7 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_group_parts TO duetime_api@'
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_api@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_api@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_pauses TO duetime_api@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_api@'%';
 GRANT INSERT ON `${SCHEMA}`.duetime_history TO duetime_api@'%';
 
@@ -107,6 +111,7 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_group_parts TO duetime_opera
 GRANT SELECT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_operator@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_pauses TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_limits TO duetime_operator@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_witness_plays TO duetime_operator@'%';

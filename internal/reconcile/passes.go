@@ -46,6 +46,8 @@ func (r *Reconciler) chores() []pass {
 		{name: "recurrences", interval: r.cfg.Interval, sleep: byTime, run: chore((&recurrences{r: r}).pass)},
 		// cancels the tasks, and stops the recurrences, that a transaction has left of an owner blocked within the last hour
 		{name: "blocked", interval: time.Minute, sleep: byTime, run: chore((&blocked{r: r}).pass)},
+		// wakes what was put off to the end of a pause that was resumed before, and deletes pauses that are over
+		{name: "pauses", interval: time.Second, sleep: never, run: chore((&pauses{r: r}).pass)},
 		// counts members of groups that ended elsewhere
 		{name: "groups", interval: groupsInterval, sleep: byTime, run: chore((&groups{r: r}).pass)},
 		// deletes finished rows past their retention, and history, recurrences, operations and groups of the same age

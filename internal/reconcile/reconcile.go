@@ -39,6 +39,10 @@ type Store interface {
 	PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error)
 	// Paused returns the queues that an operator has paused, and since when.
 	Paused(ctx context.Context) (map[string]time.Time, error)
+	// ResumedPauses returns pauses that were resumed before their ends. ForgetPauses deletes up to limit pauses whose ends were
+	// before a moment, and those of whole queues, whose names it returns.
+	ResumedPauses(ctx context.Context, limit int) ([]protocol.Pause, error)
+	ForgetPauses(ctx context.Context, before time.Time, limit int) (n int, queues []string, err error)
 	// RecentLayout returns the layout as it was some seconds ago at most. That is enough to find misplaced rows: Rehome moves none
 	// if the layout has changed since.
 	RecentLayout(ctx context.Context) (protocol.Layout, error)

@@ -61,7 +61,7 @@ func (s flooredStore) Floor(context.Context) (time.Time, error) { return s.floor
 func TestPassesBeginAtTheFloor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	_, err := w.rows.Pause(t.Context(), w.rows.DB(), "paused", w.now)
+	_, err := w.rows.Pause(t.Context(), w.rows.DB(), "paused", w.now, time.Time{})
 	pipelinetest.Must(t, err)
 	for _, queue := range []string{"default", "paused"} {
 		below, above := pending("ann", -2*time.Hour), pending("ann", -time.Minute)
@@ -162,7 +162,7 @@ func TestNewestComeBeforeMillionsThatAreOlder(t *testing.T) {
 func TestPausedMillionsHideNoLostHint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	_, err := w.rows.Pause(t.Context(), w.rows.DB(), "paused", w.now)
+	_, err := w.rows.Pause(t.Context(), w.rows.DB(), "paused", w.now, time.Time{})
 	pipelinetest.Must(t, err)
 	w.crowd(t, "paused", 9000, -time.Hour)
 	w.crowd(t, "paused", 500, sec(-2))

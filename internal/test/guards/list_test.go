@@ -331,9 +331,23 @@ var guards = []guard{
 	{
 		"a snoozed task that has waited for another one is woken before its time",
 		"internal/transition/task.go",
-		"	if unrun(t) || WaitsBehind(t) {",
-		"	if unrun(t) {",
+		"	} else if unrun(t) || WaitsBehind(t) {",
+		"	} else if unrun(t) {",
 		"internal/transition TestSnoozeEndsTheWait",
+	},
+	{
+		"a due task of a pause runs",
+		"internal/settle/decide.go",
+		"	if f.paused.After(f.lockedAt) &&",
+		"	if false &&",
+		"internal/worker TestPausedOwnerGoesOnAtTheEnd",
+	},
+	{
+		"a task that a stopped worker puts off to the end of a resumed pause waits until then",
+		"internal/reconcile/pauses.go",
+		"			w.next = w.began.Add(wakeInterval)\n",
+		"			w.next = pause.Until\n",
+		"internal/reconcile TestResumeWakesWhatAPauseHasPutOff",
 	},
 	{
 		"a head that waits for its retry can't be run at once",
