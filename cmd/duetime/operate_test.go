@@ -362,6 +362,46 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
+func TestPauseUntilATime(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	type pause struct {
+		Queue, Kind, Owner, Actor string
+		UntilMs                   *int64 `json:"until_ms"`
+	}
+	list := func() []pause { t.Helper(); return decode[[]pause](t, d.wantCode(t, 0, "pause", "--list", "--json")) }
+	if got := d.wantCode(t, 0, "pause", "default", "--owner", "ann", "--until", "+1h"); !strings.HasPrefix(got.out, "queue=default, owner=ann is paused until ") {
+		t.Errorf("said %q", got.out)
+	}
+	d.wantCode(t, 0, "pause", "--kind", "test.remind", "--until", "+1h")
+	d.wantCode(t, 0, "pause", "mails", "--until", "+1h")
+	all := list()
+	if len(all) != 3 || all[0].Kind != "test.remind" || all[1].Owner != "ann" || all[1].Queue != "default" || !strings.Contains(all[1].Actor, "@") ||
+		all[2].Queue != "mails" || all[2].UntilMs == nil {
+		t.Errorf("paused: %+v", all)
+	}
+	if got := d.wantCode(t, 0, "pause", "--list"); !strings.Contains(got.out, "test.remind") || !strings.Contains(got.out, "UNTIL") {
+		t.Errorf("listed: %s", got.out)
+	}
+	for _, wrong := range [][]string{
+		{"pause"}, {"pause", "default", "--list"}, {"pause", "--list", "--until", "+1h"}, {"pause", "--owner", "ann"},
+		{"pause", "--owner", "ann", "--until", "now"}, {"pause", "--owner", "ann", "--until", "+40d"}, {"pause", "--owner", "ann", "--until", "soon"},
+		{"pause", "mials", "--until", "+1h"},
+	} {
+		d.wantCode(t, 1, wrong...)
+	}
+	for _, c := range []struct{ says string }{{"queue=default, owner=ann goes on\n"}, {"queue=default, owner=ann was not paused\n"}} {
+		if got := d.wantCode(t, 0, "resume", "default", "--owner", "ann"); got.out != c.says {
+			t.Errorf("said %q, want %q", got.out, c.says)
+		}
+	}
+	d.wantCode(t, 0, "resume", "--kind", "test.remind")
+	d.wantCode(t, 0, "resume", "mails")
+	if left := list(); len(left) != 0 {
+		t.Errorf("paused: %+v", left)
+	}
+}
+
 func TestShardsAndLeadersOfAnIdleDeployment(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)

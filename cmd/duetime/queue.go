@@ -37,9 +37,9 @@ that wait.`,
 }
 
 func (t *tool) writeQueues(all []console.QueueLimit) error {
-	lines := [][]string{{"QUEUE", "RATE", "CONCURRENCY", "SET BY", "LIMITED", "PAUSED SINCE"}}
+	lines := [][]string{{"QUEUE", "RATE", "CONCURRENCY", "SET BY", "LIMITED", "PAUSED SINCE", "UNTIL"}}
 	for _, q := range all {
-		by, limited, paused, concurrency := "configuration", "no", "-", noLimit
+		by, limited, paused, until, concurrency := "configuration", "no", "-", "-", noLimit
 		if q.ByOperator {
 			by = "operator"
 		}
@@ -47,12 +47,15 @@ func (t *tool) writeQueues(all []console.QueueLimit) error {
 			limited = "yes"
 		}
 		if q.PausedMs != nil {
-			paused = time.UnixMilli(*q.PausedMs).In(t.location()).Format(time.RFC3339)
+			paused, until = time.UnixMilli(*q.PausedMs).In(t.location()).Format(time.RFC3339), untilResume
+		}
+		if q.PausedUntilMs != nil {
+			until = time.UnixMilli(*q.PausedUntilMs).In(t.location()).Format(time.RFC3339)
 		}
 		if q.Concurrency > 0 {
 			concurrency = fmt.Sprintf("%d of %d", q.Running, q.Concurrency)
 		}
-		lines = append(lines, []string{q.Queue, cmp.Or(q.Rate.String(), noLimit), concurrency, by, limited, paused})
+		lines = append(lines, []string{q.Queue, cmp.Or(q.Rate.String(), noLimit), concurrency, by, limited, paused, until})
 	}
 	return writeTable(t.out, lines)
 }

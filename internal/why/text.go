@@ -226,6 +226,10 @@ func englishTaskTexts() map[string]text {
 			"It was due {late_ms} ago, and waits for an earlier task of its order key, {head}.",
 			"Ask why that one has not ended: duetime why {head}",
 		},
+		"task-paused": {
+			"It was due {late_ms} ago. It is one of those that are paused, and goes on in {next_ms}.",
+			"Who has paused it, and how to resume it: duetime pause --list",
+		},
 		"task-unknown-kind": {
 			"It was due {late_ms} ago. No worker that took it handles kind {kind}; another one is tried in {next_ms}.",
 			"Deploy a worker that handles the kind, or cancel the task: duetime task cancel {task}",

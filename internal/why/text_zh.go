@@ -126,6 +126,10 @@ func chineseTaskTexts() map[string]text {
 			"已到期{late_ms}，在等待同一顺序键中更早的任务 {head}。",
 			"查看那个任务为何未结束：duetime why {head}",
 		},
+		"task-paused": {
+			"已到期{late_ms}。它所属的任务已暂停，{next_ms}后继续。",
+			"谁暂停的、如何恢复：duetime pause --list",
+		},
 		"task-unknown-kind": {
 			"已到期{late_ms}。取走它的工作进程都不能处理类型 {kind}；{next_ms}后换一个再试。",
 			"部署能处理该类型的工作进程，或取消该任务：duetime task cancel {task}",

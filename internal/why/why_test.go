@@ -318,6 +318,10 @@ func TestWhyTask(t *testing.T) {
 			"It was due 1 min 19 s ago. Attempt 2 of 25 failed: bank away. The next one comes in 4 s.",
 		},
 		{
+			"paused", func(_ *Facts, t *Task) { t.Paused, t.Run = true, now.Add(4*time.Second) }, "task-paused",
+			"It was due 1 min 19 s ago. It is one of those that are paused, and goes on in 4 s.",
+		},
+		{
 			"snoozed", func(_ *Facts, t *Task) { t.Run = now.Add(4 * time.Second) }, "task-put-off",
 			"Its handler, or a worker that stopped, has put it off. The next try comes in 4 s.",
 		},
@@ -342,7 +346,7 @@ func TestWhyTask(t *testing.T) {
 		if got.Rule != c.rule || got.Sentence != c.says {
 			t.Errorf("%s: got %s\nwant %s: %s", c.what, got.clear(), c.rule, c.says)
 		}
-		if fine := []string{"done", "cancelled", "a worker runs it", "snoozed", "later", "now"}; got.Fine() != slices.Contains(fine, c.what) {
+		if fine := []string{"done", "cancelled", "a worker runs it", "paused", "snoozed", "later", "now"}; got.Fine() != slices.Contains(fine, c.what) {
 			t.Errorf("%s: fine: %v", c.what, got.Fine())
 		}
 		wantWhole(t, got)

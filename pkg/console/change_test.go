@@ -199,6 +199,64 @@ func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 	}, w.life(task.ID{}))
 }
 
+func TestPauseUntil(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o, ctx := w.console(), t.Context()
+	ann, mails := PauseOf{Owner: "ann", Queue: "mails"}, PauseOf{Queue: "mails"}
+	ends, err := o.PauseUntil(ctx, ann, task.In(time.Hour))
+	pipelinetest.Must(t, err)
+	still, err := o.PauseUntil(ctx, ann, task.In(time.Minute)) // never shorter
+	pipelinetest.Must(t, err)
+	diff(t, "the end", ends, still)
+	queueEnds, err := o.PauseUntil(ctx, mails, task.In(time.Minute))
+	pipelinetest.Must(t, err)
+	pauses, err := o.Pauses(ctx)
+	pipelinetest.Must(t, err)
+	if len(pauses) != 2 || pauses[0].Of() != mails || pauses[1].Of() != ann || pauses[1].Actor != "ann@host" {
+		t.Fatalf("pauses: %+v", pauses)
+	}
+	diff(t, "ends", []*int64{new(queueEnds.UnixMilli()), new(ends.UnixMilli())}, []*int64{pauses[0].UntilMs, pauses[1].UntilMs})
+	changed, err := o.Pause(ctx, "mails") // until a resume
+	pipelinetest.Must(t, err)
+	diff(t, "paused for longer", true, changed)
+	endless, err := o.PauseUntil(ctx, mails, task.In(time.Hour))
+	pipelinetest.Must(t, err)
+	diff(t, "has no end", true, endless.IsZero())
+	for _, of := range []PauseOf{ann, mails} {
+		for _, want := range []bool{true, false} {
+			changed, err := o.EndPause(ctx, of)
+			pipelinetest.Must(t, err)
+			diff(t, "resumed", want, changed)
+		}
+	}
+	for _, c := range []struct {
+		of    PauseOf
+		end   task.When
+		field string
+	}{
+		{PauseOf{}, task.In(time.Hour), "pause"},
+		{PauseOf{Queue: "mials", Owner: "ann"}, task.In(time.Hour), "queue"},
+		{PauseOf{Owner: "{ann"}, task.In(time.Hour), "owner"},
+		{PauseOf{Kind: "meal"}, task.In(-time.Hour), "until"},
+		{PauseOf{Kind: "meal"}, task.In(32 * 24 * time.Hour), "until"},
+		{PauseOf{Kind: "meal"}, task.When{}, "until"},
+	} {
+		_, err := o.PauseUntil(ctx, c.of, c.end)
+		if wrong, is := errors.AsType[*task.FieldError](err); !is || wrong.Field != c.field {
+			t.Errorf("%+v: %v, want an error of %s", c.of, err, c.field)
+		}
+	}
+	if _, err := o.EndPause(ctx, PauseOf{Queue: "mials"}); err == nil {
+		t.Error("an unknown queue is resumed")
+	}
+	until := func(at time.Time) string { return " until " + at.Format("2006-01-02T15:04:05.000Z") }
+	diff(t, "history", []string{
+		"ann@host paused: queue=mails, owner=ann" + until(ends), "ann@host paused: mails" + until(queueEnds), "ann@host paused: mails",
+		"ann@host resumed: queue=mails, owner=ann", "ann@host resumed: mails",
+	}, w.life(task.ID{}))
+}
+
 // A change and its line of history commit together: without the line there is no change.
 func TestNoChangeWithoutItsLine(t *testing.T) {
 	t.Parallel()

@@ -107,6 +107,27 @@ func ExampleConsole_Bulk() {
 	// Output: retry of 3 tasks is running
 }
 
+// A customer's bank asks for patience: only that customer's payments wait, and go on by themselves.
+func ExampleConsole_PauseUntil() {
+	ctx := context.Background()
+	client, closing := shop()
+	defer closing()
+	operator := client.Console().As("grace@support")
+
+	of := console.PauseOf{Queue: "payments", Owner: "customer-7"}
+	_, err := operator.PauseUntil(ctx, of, task.In(10*time.Minute))
+	check(err)
+	pauses, err := operator.Pauses(ctx)
+	check(err)
+	fmt.Println(pauses[0].Of(), "by", pauses[0].Actor)
+	resumed, err := operator.EndPause(ctx, of)
+	check(err)
+	fmt.Println("resumed before:", resumed)
+	// Output:
+	// queue=payments, owner=customer-7 by grace@support
+	// resumed before: true
+}
+
 // While the bank is away no payment is tried.
 func ExampleConsole_Pause() {
 	ctx := context.Background()

@@ -18,13 +18,14 @@ import (
 
 // QueueLimit is what bounds a queue.
 type QueueLimit struct {
-	Queue       string    `json:"queue"`
-	PausedMs    *int64    `json:"paused_since_ms,omitempty"` // absent if it is not paused
-	Rate        task.Rate `json:"rate"`                      // empty: none
-	Concurrency int       `json:"concurrency"`               // 0: none
-	ByOperator  bool      `json:"by_operator"`               // an operator set one of the two; false: both are as configured
-	Limited     bool      `json:"limited"`                   // due tasks wait for the limit
-	Running     int       `json:"running"`                   // transactions that workers may run by now, in a queue with a concurrency
+	Queue         string    `json:"queue"`
+	PausedMs      *int64    `json:"paused_since_ms,omitempty"` // absent if it is not paused
+	PausedUntilMs *int64    `json:"paused_until_ms,omitempty"` // when the pause ends by itself; absent: never
+	Rate          task.Rate `json:"rate"`                      // empty: none
+	Concurrency   int       `json:"concurrency"`               // 0: none
+	ByOperator    bool      `json:"by_operator"`               // an operator set one of the two; false: both are as configured
+	Limited       bool      `json:"limited"`                   // due tasks wait for the limit
+	Running       int       `json:"running"`                   // transactions that workers may run by now, in a queue with a concurrency
 
 	RateSet        bool `json:"-"` // an operator set the rate
 	ConcurrencySet bool `json:"-"` // an operator set the concurrency
@@ -40,9 +41,15 @@ func (c *Console) Queues(ctx context.Context) ([]QueueLimit, error) {
 	if err != nil {
 		return nil, err
 	}
-	paused, err := c.store.Paused(ctx)
+	pauses, err := c.store.Pauses(ctx)
 	if err != nil {
 		return nil, err
+	}
+	paused := map[string]protocol.Pause{}
+	for _, p := range pauses {
+		if p.OfQueue() {
+			paused[p.Queue] = p
+		}
 	}
 	names := slices.Concat(c.cfg.Queues, slices.Collect(maps.Keys(shared)), slices.Collect(maps.Keys(paused)))
 	slices.Sort(names)
@@ -53,10 +60,10 @@ func (c *Console) Queues(ctx context.Context) ([]QueueLimit, error) {
 	return all, nil
 }
 
-func queueLimitOf(name string, st limit.State, configured task.Limit, paused, now time.Time) QueueLimit {
+func queueLimitOf(name string, st limit.State, configured task.Limit, paused protocol.Pause, now time.Time) QueueLimit {
 	bound := st.Limit(configured)
 	q := QueueLimit{
-		Queue: name, PausedMs: unixMs(paused), Rate: bound.Rate, Concurrency: bound.Concurrency,
+		Queue: name, PausedMs: unixMs(paused.Made), PausedUntilMs: unixMs(paused.Until), Rate: bound.Rate, Concurrency: bound.Concurrency,
 		RateSet: st.Rate != nil, ConcurrencySet: st.Concurrency != nil, Limited: st.Limited(now),
 	}
 	q.ByOperator = q.RateSet || q.ConcurrencySet

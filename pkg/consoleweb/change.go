@@ -61,6 +61,8 @@ func changes() map[string]change {
 		"queue.pause":       {VerbQueue, askQueue("ask.pause"), doPause},
 		"queue.resume":      {VerbQueue, askQueue("ask.resume"), doResume},
 		"queue.limit":       {VerbQueue, askLimit, doLimit},
+		"pause.tasks":       {VerbQueue, askPauseTasks, doPauseTasks},
+		"pause.end":         {VerbQueue, askEndPause, doEndPause},
 		"leader.resign":     {VerbLeader, askResign, doResign},
 		"operation.pause":   operationChange("pause", false, (*console.Console).PauseOperation),
 		"operation.resume":  operationChange("resume", false, (*console.Console).ResumeOperation),

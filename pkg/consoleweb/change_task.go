@@ -188,44 +188,6 @@ func checkQueue(v *visit, queue string) error {
 	return nil
 }
 
-// askQueue asks whether to pause or resume a queue.
-func askQueue(key string) func(ctx context.Context, v *visit) (question, error) {
-	return func(_ context.Context, v *visit) (question, error) {
-		queue := v.r.FormValue("queue")
-		if key == "ask.pause" {
-			if err := checkQueue(v, queue); err != nil {
-				return question{}, err
-			}
-		}
-		return question{Title: v.T(key, cleaned(queue)), Facts: []string{v.T("fact.workers")}, Back: "system"}, nil
-	}
-}
-
-func doPause(ctx context.Context, v *visit) (answer, error) {
-	if err := checkQueue(v, v.r.FormValue("queue")); err != nil {
-		return answer{}, err
-	}
-	return queueAnswer(ctx, v, v.c.Pause, "did.pause", "did.paused")
-}
-
-func doResume(ctx context.Context, v *visit) (answer, error) {
-	return queueAnswer(ctx, v, v.c.Resume, "did.resume", "did.resumed")
-}
-
-func queueAnswer(
-	ctx context.Context, v *visit, do func(ctx context.Context, queue string) (bool, error), key, already string,
-) (answer, error) {
-	queue := v.r.FormValue("queue")
-	changed, err := do(ctx, queue)
-	if err != nil {
-		return answer{}, err
-	}
-	if !changed {
-		key = already
-	}
-	return answer{Text: v.T(key, cleaned(queue)), Back: "system"}, nil
-}
-
 // askLimit asks for a queue's rate and concurrency. It shows what an operator has set: of a configured limit, the word default, so that
 // a form that changes the other limit leaves it to the configuration.
 func askLimit(ctx context.Context, v *visit) (question, error) {

@@ -505,6 +505,24 @@ func TestPageChangesTheDeployment(t *testing.T) {
 		t.Errorf("health does not offer to resume: %s", page)
 	}
 	p.confirm(200, "change?do=queue.resume&queue=payments")
+	if said := p.confirm(200, "change?do=queue.pause&queue=payments", "until", "+1h"); !strings.Contains(said, "Paused: queue=payments, until ") {
+		t.Errorf("paused until a time: %s", said)
+	}
+	p.confirm(200, "change?do=queue.resume&queue=payments")
+	if said := p.confirm(200, "change?do=pause.tasks&owner=ada", "until", "+1h"); !strings.Contains(said, "Paused: owner=ada, until ") {
+		t.Errorf("an owner is paused: %s", said)
+	}
+	p.post(400, "change", "do", "pause.tasks", "owner", "ada", "until", "soon")
+	p.post(400, "change", "do", "pause.tasks", "until", "+1h")
+	p.get(400, "change?do=pause.end")
+	if page := p.get(200, "system"); !strings.Contains(page, "do=pause.end&amp;owner=ada") {
+		t.Errorf("system does not offer to resume the owner: %s", page)
+	}
+	for _, want := range []string{"Resumed: owner=ada", "It was not paused: owner=ada"} {
+		if said := p.confirm(200, "change?do=pause.end&owner=ada"); !strings.Contains(said, want) {
+			t.Errorf("resumed: %s, want %q", said, want)
+		}
+	}
 	p.get(400, "change?do=queue.pause&queue=meals")
 	p.post(400, "change", "do", "queue.pause", "queue", "meals")
 	p.confirm(200, "change?do=queue.limit&queue=payments", "rate", "50/m", "concurrency", "7")

@@ -65,7 +65,7 @@ func (s *site) blame(ctx context.Context, err error) error {
 func (s *site) away(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
-	_, err := s.c.Pauses(ctx)
+	_, _, err := s.c.Horizon(ctx)
 	_, unreached := errors.AsType[net.Error](err) // an end of the time is one too
 	return unreached || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }

@@ -13,6 +13,8 @@ type systemView struct {
 	frameRead
 	freshness // of the frame
 	Limits    []console.QueueLimit
+	Pauses    []console.Pause // of owners and kinds, the first shownPauses
+	More      bool            // there are more pauses
 	Change    console.ShardChange
 	Horizon   time.Duration
 	Partial   bool
@@ -38,6 +40,9 @@ func readSystem(ctx context.Context, v *visit) (any, error) {
 	if out.Limits, err = v.c.Queues(ctx); err != nil {
 		return nil, err
 	}
+	if err = out.readPauses(ctx, v.c); err != nil {
+		return nil, err
+	}
 	if out.Change, err = v.c.ShardChange(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -50,6 +55,14 @@ func readSystem(ctx context.Context, v *visit) (any, error) {
 	out.frameRead = read.value
 	out.sum()
 	return out, nil
+}
+
+// readPauses leaves out those of whole queues, which stand with the queues.
+func (s *systemView) readPauses(ctx context.Context, c *console.Console) error {
+	all, err := c.Pauses(ctx)
+	all = slices.DeleteFunc(all, func(p console.Pause) bool { return p.Of().OfQueue() })
+	s.Pauses, s.More = all[:min(len(all), shownPauses)], len(all) > shownPauses
+	return err
 }
 
 func readFrame(ctx context.Context, c *console.Console) (frameRead, error) {

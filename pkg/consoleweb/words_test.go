@@ -115,6 +115,10 @@ func TestPageWordsAreUsed(t *testing.T) {
 		case "task":
 			wantWord(t, "ask."+verb)
 			wantWord(t, "did."+verb)
+		case "pause":
+			wantWord(t, "ask."+name)
+			wantWord(t, "fact."+name)
+			wantWord(t, "did."+name)
 		case "dead":
 			wantWord(t, "ask."+name)
 		}
