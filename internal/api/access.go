@@ -28,6 +28,8 @@ var roles = map[string]Role{
 	duetimev1connect.OwnerServiceListBlockedOwnersProcedure:    RoleRead,
 	duetimev1connect.OwnerServiceAwaitDueProcedure:             RoleRead,
 
+	duetimev1connect.PauseServiceListPausesProcedure: RoleRead,
+
 	duetimev1connect.GroupServiceGetGroupProcedure:   RoleRead,
 	duetimev1connect.GroupServiceListGroupsProcedure: RoleRead,
 
@@ -55,6 +57,8 @@ var roles = map[string]Role{
 	duetimev1connect.OperationServiceCancelOperationProcedure:  RoleOperate,
 	duetimev1connect.OwnerServiceBlockOwnerProcedure:           RoleOperate,
 	duetimev1connect.OwnerServiceUnblockOwnerProcedure:         RoleOperate,
+	duetimev1connect.PauseServicePauseProcedure:                RoleOperate,
+	duetimev1connect.PauseServiceResumeProcedure:               RoleOperate,
 }
 
 // access knows who may call. Without tokens everybody may.

@@ -20,7 +20,7 @@ const (
 func services() []string {
 	return []string{
 		duetimev1connect.TaskServiceName, duetimev1connect.RecurrenceServiceName, duetimev1connect.OperationServiceName,
-		duetimev1connect.OwnerServiceName, duetimev1connect.GroupServiceName,
+		duetimev1connect.OwnerServiceName, duetimev1connect.GroupServiceName, duetimev1connect.PauseServiceName,
 	}
 }
 

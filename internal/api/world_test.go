@@ -112,6 +112,7 @@ type clients struct {
 	duetimev1connect.OwnerServiceClient
 	duetimev1connect.OperationServiceClient
 	duetimev1connect.GroupServiceClient
+	duetimev1connect.PauseServiceClient
 }
 
 // transports are the forms in which the API can be called.
@@ -134,6 +135,7 @@ func (w *world) dial(t testing.TB, token string, options ...connect.ClientOption
 		duetimev1connect.NewOwnerServiceClient(h, w.url, options...),
 		duetimev1connect.NewOperationServiceClient(h, w.url, options...),
 		duetimev1connect.NewGroupServiceClient(h, w.url, options...),
+		duetimev1connect.NewPauseServiceClient(h, w.url, options...),
 	}
 }
 
