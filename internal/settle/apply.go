@@ -17,7 +17,7 @@ import (
 func (t *transaction) judge(h *hold.Hint, row task.Task, blocked bool) {
 	m := &member{hint: h, row: row, stands: row, handler: t.settler.handlers[row.Kind]}
 	m.verdict = decide(facts{
-		hint: h, row: row, blocked: blocked, paused: t.settler.pauses.until(&row), handler: m.handler,
+		hint: h, row: row, blocked: blocked, paused: t.standing.Until(&row), handler: m.handler,
 		lockedAt: t.lockedAt, stamp: t.stamp(), now: t.settler.clock.Now(), patience: t.settler.cfg.Patience,
 		runsLate: t.runsLate,
 	})

@@ -72,6 +72,22 @@ func (p *pauses) join() {
 // what handlers have paused since then holds too.
 func (s *Settler) SetPauses(read []protocol.Pause, from time.Time) { s.pauses.set(read, from) }
 
+// pausesOf returns the pauses that the locked rows are of. Only MySQL says so: a worker whose reads fail knows pauses that were
+// resumed since. It is asked where the worker knows of one.
+func (t *transaction) pausesOf(rows []task.Task) (protocol.Pauses, error) {
+	var owners []string
+	for i := range rows {
+		if !t.settler.pauses.until(&rows[i]).IsZero() {
+			owners = append(owners, rows[i].Owner)
+		}
+	}
+	if len(owners) == 0 {
+		return nil, nil
+	}
+	standing, err := t.settler.store.PausesOf(t.ctx, t.tx, owners)
+	return protocol.PausesOf(standing), err
+}
+
 // pausedHere reports whether a handler of this transaction has paused what the row is one of.
 func (t *transaction) pausedHere(row *task.Task) bool {
 	return slices.ContainsFunc(t.paused, func(p protocol.Pause) bool { return p.Matches(row) })

@@ -34,6 +34,8 @@ type Store interface {
 	LockDueInOrder(ctx context.Context, q sqlx.ExtContext, key string, soon time.Duration, limit int) (protocol.Due, error)
 	// LockToRunNow locks one row in any state, as LockDue does; there is none if the result has no rows.
 	LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (protocol.Due, error)
+	// PausesOf returns the pauses that stand of these owners, and of kinds of all owners.
+	PausesOf(ctx context.Context, q sqlx.QueryerContext, owners []string) ([]protocol.Pause, error)
 	// PutPauses makes pauses, or lets those that stand last until the later end.
 	PutPauses(ctx context.Context, q sqlx.ExtContext, pauses []protocol.Pause) error
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.

@@ -72,6 +72,7 @@ type transaction struct {
 	full        bool              // of as many as one of them allows
 	span        trace.SpanContext // of the last call of a handler
 
+	standing   protocol.Pauses      // of the members
 	paused     []protocol.Pause     // by handlers of this transaction
 	unrun      []*member            // charged beforehand, and left
 	blocked    map[string]task.Task // by order key: the first of its members that does not end in this transaction
@@ -169,6 +170,9 @@ func (t *transaction) lock() error {
 		return fmt.Errorf("lock batch of %d: %w", len(ids), err)
 	}
 	t.lockedAt, t.answered = now, time.Now()
+	if t.standing, err = t.pausesOf(rows); err != nil {
+		return err
+	}
 	var unblocked []string // owners
 	for _, row := range rows {
 		t.judge(t.pick(byID, row.ID), row, blocked[row.ID])

@@ -31,7 +31,7 @@
 //   - duetime_layout (00001): the namespace and the shards; one row. Migrate makes it, operators and the daemon change it.
 //     layout.go, horizon.go, and shardchange.go, which also moves rows to other shards.
 //   - duetime_requests (00002): what an operator asks of the processes. requests.go
-//   - duetime_pauses (00020): a pause of an owner or a kind until a time. Operators make it, and workers for their handlers;
+//   - duetime_pauses (00021): a pause of an owner or a kind until a time. Operators make it, and workers for their handlers;
 //     the daemon deletes it. pauses.go
 //   - duetime_history (00002): a line for people, by whoever changed the task, or by an operator. history.go
 //   - duetime_handovers (00004): a partition of a queue, by the worker that has it or had it last. handover.go

@@ -28,7 +28,7 @@ func pauseKey(p protocol.PauseOf) []any { return []any{p.Owner, p.Kind, p.Queue}
 // Pauses returns the pauses that stand, those of whole queues too, by queue, kind and owner: of several of the same, the last to
 // end.
 func (s *Store) Pauses(ctx context.Context) ([]protocol.Pause, error) {
-	all, err := s.pauses(ctx, "SELECT SUBSTR(name, ?) AS queue, '' AS kind, '' AS owner, until_at, made_at, 0 AS resumed_at, '' AS actor"+
+	all, err := s.pauses(ctx, s.db, "SELECT SUBSTR(name, ?) AS queue, '' AS kind, '' AS owner, until_at, made_at, 0 AS resumed_at, '' AS actor"+
 		" FROM duetime_requests WHERE name LIKE ? AND "+s.dialect.standing("")+" UNION ALL SELECT "+pauseColumns+
 		" FROM duetime_pauses WHERE until_at > "+s.dialect.now()+" AND resumed_at = 0 ORDER BY queue, kind, owner, until_at DESC",
 		len(pauseRequest)+1, pauseRequest+"%")
@@ -37,14 +37,24 @@ func (s *Store) Pauses(ctx context.Context) ([]protocol.Pause, error) {
 
 // ResumedPauses returns the pauses that were resumed before their ends, those first that were so last.
 func (s *Store) ResumedPauses(ctx context.Context, limit int) ([]protocol.Pause, error) {
-	return s.pauses(ctx, "SELECT "+pauseColumns+" FROM duetime_pauses WHERE resumed_at > 0 ORDER BY resumed_at DESC, owner, kind, queue, until_at LIMIT ?", limit)
+	return s.pauses(ctx, s.db, "SELECT "+pauseColumns+" FROM duetime_pauses WHERE resumed_at > 0 ORDER BY resumed_at DESC, owner, kind, queue, until_at LIMIT ?", limit)
 }
 
-func (s *Store) pauses(ctx context.Context, text string, args ...any) (all []protocol.Pause, err error) {
+// PausesOf returns the pauses that stand of these owners, and of kinds of all owners. Those of whole queues are not among them.
+func (s *Store) PausesOf(ctx context.Context, q sqlx.QueryerContext, owners []string) ([]protocol.Pause, error) {
+	args := make([]any, 0, len(owners)+1)
+	for _, owner := range append(owners, "") {
+		args = append(args, owner)
+	}
+	return s.pauses(ctx, q, "SELECT "+pauseColumns+" FROM duetime_pauses"+s.dialect.Force("PRIMARY")+" WHERE owner IN ("+marks(len(args))+
+		") AND until_at > "+s.dialect.now()+" AND resumed_at = 0", args...)
+}
+
+func (s *Store) pauses(ctx context.Context, q sqlx.QueryerContext, text string, args ...any) (all []protocol.Pause, err error) {
 	var p protocol.Pause
 	var until, resumed int64
 	dest := []any{&p.Queue, &p.Kind, &p.Owner, &until, unixMs{&p.Made}, &resumed, &p.Actor}
-	err = forEach(ctx, s.db, text, args, dest, func() {
+	err = forEach(ctx, q, text, args, dest, func() {
 		p.Until, p.Resumed = timeOrZero(until), timeOrZero(resumed)
 		all = append(all, p)
 	})
@@ -106,7 +116,7 @@ func (s *Store) ResumePause(ctx context.Context, q sqlx.ExtContext, of protocol.
 // ForgetPauses deletes up to limit rows of pauses whose ends were before a moment, and returns their number; and those of whole
 // queues, whose names it returns. It finds them first without a lock: a DELETE would wait for rows that others write.
 func (s *Store) ForgetPauses(ctx context.Context, before time.Time, limit int) (n int, queues []string, err error) {
-	over, err := s.pauses(ctx, "SELECT "+pauseColumns+" FROM duetime_pauses WHERE until_at < ? ORDER BY until_at LIMIT ?", before.UnixMilli(), limit)
+	over, err := s.pauses(ctx, s.db, "SELECT "+pauseColumns+" FROM duetime_pauses WHERE until_at < ? ORDER BY until_at LIMIT ?", before.UnixMilli(), limit)
 	if err != nil {
 		return 0, nil, err
 	}

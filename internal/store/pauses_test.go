@@ -49,6 +49,11 @@ func timedPauses(t *testing.T, s *store.Store) {
 	mailPause := protocol.Pause{PauseOf: mails, Until: now.Add(2 * time.Hour), Made: now, Actor: "ann@host"}
 	queuePause := protocol.Pause{PauseOf: protocol.PauseOf{Queue: "mails"}, Until: hour.Add(time.Second), Made: now}
 	stand(mailPause, annPause, queuePause)
+	for owner, want := range map[string]protocol.Pauses{"ann": {ann: hour, mails: mailPause.Until}, "bob": {mails: mailPause.Until}} {
+		if d := cmp.Diff(want, protocol.PausesOf(value[[]protocol.Pause](t)(s.PausesOf(ctx, s.DB(), []string{owner})))); d != "" {
+			t.Errorf("pauses of %s (-want +got):\n%s", owner, d)
+		}
+	}
 	if d := cmp.Diff(map[string]time.Time{"mails": now}, value[map[string]time.Time](t)(s.Paused(ctx))); d != "" {
 		t.Errorf("paused queues (-want +got):\n%s", d)
 	}

@@ -3,10 +3,12 @@ package worker_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/internal/transition"
@@ -133,6 +135,41 @@ func TestPauseByAHandlerOutlivesTheNextRead(t *testing.T) {
 	}
 	want(t, "calls", len(calls), 1)
 	want(t, "stop", stop(), nil)
+}
+
+// remembers answers what it has read once: a worker whose reads fail knows no more.
+type remembers struct {
+	*store.Store
+
+	known []protocol.Pause
+	reads *atomic.Int32
+}
+
+func (r remembers) Pauses(context.Context) ([]protocol.Pause, error) {
+	r.reads.Add(1)
+	return r.known, nil
+}
+
+// A pause that a worker knows of is asked for in the transaction that would put a task off for it: it may have been resumed.
+func TestPauseThatWasResumedHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, effect)
+		ann, bob := protocol.PauseOf{Owner: "ann"}, protocol.PauseOf{Owner: "bob"}
+		until := w.pauseUntil(bob, time.Hour)
+		known := []protocol.Pause{{PauseOf: ann, Until: until}, {PauseOf: bob, Until: until.Add(time.Hour)}}
+		var reads atomic.Int32
+		stop := w.run(w.workerOn(remembers{w.store.Store, known, &reads}, mux, engine.Config{}))
+		pipelinetest.Await(t, "the worker to know", func() bool { return reads.Load() > 1 })
+		made := w.schedule(meal.New("ann", payload{"1"}, task.In(0)), meal.New("bob", payload{"2"}, task.In(0)))
+		w.publish(made...)
+		pipelinetest.Await(t, "hers", func() bool { return w.settled("meal", "done") == 1 })
+		pipelinetest.Await(t, "his", func() bool { return w.settled("meal", "paused") == 1 })
+		want(t, "her effects", w.effects(made[0].ID), 1)
+		want(t, "until when his waits", w.store.Row(made[1].ID).RunAt, until)
+		want(t, "stop", stop(), nil)
+	})
 }
 
 // A queue's pause with an end is over at that moment, though the worker looks at pauses once a second.
