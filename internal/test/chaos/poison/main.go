@@ -11,6 +11,7 @@
 //	chaos.follower  has an effect: a line in chaos_followers, with the counts of its group
 //	chaos.debounced          takes a while, and has an effect: a line in chaos_debounced
 //	chaos.debounced_outside  likewise, outside its transaction
+//	chaos.paced  pauses its key while somebody's API refuses it, by chaos_refuses, and has an effect then: a line in chaos_paced
 //	chaos.refill  see package refill
 //	chaos.march  fails now and then at first, and has an effect: a line in chaos_marches; in order
 //	chaos.limited  has an effect: a line in chaos_limited; of a queue of its own, if the configuration has it
@@ -73,6 +74,9 @@ func run(ctx context.Context, env *process.Env) error {
 		return debounced(ctx, client.DB(), t.ID)
 	})
 	worker.Handle(mux, task.NewKind[nothing]("chaos.march", task.InOrder(), soon), arrived)
+	worker.Handle(mux, task.NewKind[nothing]("chaos.paced", soon), func(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
+		return paced(ctx, tx, client.DB(), t.ID)
+	})
 	if slices.Contains(cfg.Queues, "limited") {
 		worker.Handle(mux, task.NewKind[nothing]("chaos.limited", task.Queue("limited")), limited)
 	}
@@ -158,6 +162,23 @@ func arrived(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
 func limited(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO chaos_limited (task_id, at) VALUES (?, NOW(3))`, t.ID.String())
 	return err
+}
+
+// paced notes a refusal outside of its transaction, which is rolled back.
+func paced(ctx context.Context, tx *worker.Tx, db sqlx.ExecerContext, id task.ID) error {
+	var now, until int64
+	err := tx.QueryRowContext(ctx, `SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED), until_ms FROM chaos_refuses`).Scan(&now, &until)
+	if err != nil {
+		return err
+	}
+	if now >= until {
+		_, err = tx.ExecContext(ctx, `INSERT INTO chaos_paced (task_id, at_ms) VALUES (?, ?)`, id.String(), now)
+		return err
+	}
+	if _, err := db.ExecContext(ctx, `INSERT INTO chaos_refusals (at_ms) VALUES (?)`, now); err != nil {
+		return err
+	}
+	return worker.PauseKey(time.Now().Add(time.Duration(until-now) * time.Millisecond))
 }
 
 func misbehave(mux *worker.Mux) {
