@@ -18,7 +18,7 @@ const (
 
 func pauseRow() entry {
 	return entry{
-		n: 90, alone: true,
+		n: 91, alone: true,
 		fault: fmt.Sprintf("an API that refuses %d tasks of one owner for %v, whose handler pauses its key, each worker killed meanwhile", pacedTasks, refusesFor),
 		setup: setup{worker: "./internal/test/chaos/poison", rate: 100, late: time.Second}, run: keyIsPaused,
 	}
