@@ -384,8 +384,13 @@ func TestPauseUntilATime(t *testing.T) {
 		t.Errorf("listed: %s", got.out)
 	}
 	for _, wrong := range [][]string{
-		{"pause"}, {"pause", "default", "--list"}, {"pause", "--list", "--until", "+1h"}, {"pause", "--owner", "ann"},
-		{"pause", "--owner", "ann", "--until", "now"}, {"pause", "--owner", "ann", "--until", "+40d"}, {"pause", "--owner", "ann", "--until", "soon"},
+		{"pause"},
+		{"pause", "default", "--list"},
+		{"pause", "--list", "--until", "+1h"},
+		{"pause", "--owner", "ann"},
+		{"pause", "--owner", "ann", "--until", "now"},
+		{"pause", "--owner", "ann", "--until", "+40d"},
+		{"pause", "--owner", "ann", "--until", "soon"},
 		{"pause", "mials", "--until", "+1h"},
 	} {
 		d.wantCode(t, 1, wrong...)

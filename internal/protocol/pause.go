@@ -119,8 +119,12 @@ func (p Pauses) Until(t *task.Task) (until time.Time) {
 		return until
 	}
 	for _, of := range [...]PauseOf{
-		{Kind: t.Kind}, {Owner: t.Owner}, {Kind: t.Kind, Owner: t.Owner},
-		{Queue: t.Queue, Kind: t.Kind}, {Queue: t.Queue, Owner: t.Owner}, {Queue: t.Queue, Kind: t.Kind, Owner: t.Owner},
+		{Kind: t.Kind},
+		{Owner: t.Owner},
+		{Kind: t.Kind, Owner: t.Owner},
+		{Queue: t.Queue, Kind: t.Kind},
+		{Queue: t.Queue, Owner: t.Owner},
+		{Queue: t.Queue, Kind: t.Kind, Owner: t.Owner},
 	} {
 		until = rowform.Latest(until, p[of])
 	}

@@ -90,7 +90,7 @@ func (p *pauses) wake(ctx context.Context, pause protocol.Pause, w *pauseWalk) (
 			return false, err
 		}
 		rows = slices.DeleteFunc(rows, func(row task.Task) bool { return !pause.Matches(&row) }) // a crowd of others may stand there
-		woken, err := p.wakePage(ctx, pause, protocol.IDs(rows))
+		woken, err := p.wakePage(ctx, protocol.IDs(rows))
 		if err != nil {
 			return false, err
 		}
@@ -106,7 +106,7 @@ func (p *pauses) wake(ctx context.Context, pause protocol.Pause, w *pauseWalk) (
 }
 
 // wakePage returns how many of the tasks it has woken. One that somebody has locked is left.
-func (p *pauses) wakePage(ctx context.Context, pause protocol.Pause, ids []task.ID) (int, error) {
+func (p *pauses) wakePage(ctx context.Context, ids []task.ID) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}

@@ -65,8 +65,10 @@ func askPauseTasks(_ context.Context, v *visit) (question, error) {
 	return question{
 		Title: v.T("ask.pause.tasks"), Facts: []string{v.T("fact.pause.tasks"), v.T("fact.workers")}, Back: "system",
 		Inputs: []input{
-			{"owner", v.T("owner"), of.Owner, v.T("hint.any")}, {"kind", v.T("kind"), of.Kind, v.T("hint.any")},
-			{"queue", v.T("queue"), of.Queue, v.T("hint.any")}, {"until", v.T("until"), "", v.T("hint.time")},
+			{"owner", v.T("owner"), of.Owner, v.T("hint.any")},
+			{"kind", v.T("kind"), of.Kind, v.T("hint.any")},
+			{"queue", v.T("queue"), of.Queue, v.T("hint.any")},
+			{"until", v.T("until"), "", v.T("hint.time")},
 		},
 	}, nil
 }
@@ -106,4 +108,25 @@ func doEndPause(ctx context.Context, v *visit) (answer, error) {
 		key = "did.pause.over"
 	}
 	return answer{Text: v.T(key, cleaned(of.String())), Back: "system"}, nil
+}
+
+// pauseWords are the words of pauses of owners and kinds.
+func pauseWords() map[string]words {
+	return map[string]words{
+		"hint.until":      {"empty: until it is resumed; else 14:00, +2h", "留空：直到恢复；或 14:00、+2h"},
+		"hint.any":        {"empty: all", "留空：全部"},
+		"ask.pause.tasks": {"Pause tasks of an owner or a kind", "暂停某所有者或某类型的任务"},
+		"ask.pause.end":   {"Resume %s?", "要恢复 %s 吗？"},
+		"fact.pause.tasks": {
+			"Those that come due until then are put off to that moment, and nothing is charged. Name an owner or a kind; a queue narrows it.",
+			"在此之前到期的任务推迟到该时刻，不计尝试次数。请填写所有者或类型；队列用于缩小范围。",
+		},
+		"fact.pause.end": {
+			"What was put off goes on within some seconds, while a daemon leads.", "有守护进程领导时，被推迟的任务会在几秒内继续。",
+		},
+		"pauses":      {"Paused owners and kinds", "已暂停的所有者与类型"},
+		"pauses.none": {"None is paused.", "没有暂停。"},
+		"pauses.more": {"There are more: duetime pause --list lists them.", "还有更多：duetime pause --list 可列出。"},
+		"pausetasks":  {"Pause an owner or a kind", "暂停所有者或类型"},
+	}
 }

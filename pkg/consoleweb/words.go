@@ -24,7 +24,7 @@ type words struct{ en, zh string }
 var messages = sync.OnceValue(func() map[string]words {
 	all := map[string]words{}
 	for _, part := range []map[string]words{
-		frameWords(), stateWords(), viewWords(), searchWords(), processWords(), ownerWords(), figureWords(), healthWords(), changeWords(), outcomeWords(), errorWords(), singularWords(),
+		frameWords(), stateWords(), viewWords(), searchWords(), processWords(), ownerWords(), figureWords(), healthWords(), changeWords(), pauseWords(), outcomeWords(), errorWords(), singularWords(),
 	} {
 		maps.Copy(all, part)
 	}

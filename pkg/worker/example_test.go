@@ -75,7 +75,7 @@ func ExampleSnooze() {
 // A customer's API answers 429: none of the customer's other calls is tried until it takes some again, and all others go on.
 func ExamplePauseKey() {
 	mux := worker.NewMux()
-	worker.HandleOutside(mux, orderExpires, func(_ context.Context, t worker.Task[expiry]) error {
+	worker.HandleOutside(mux, orderExpires, func(_ context.Context, _ worker.Task[expiry]) error {
 		return worker.PauseKey(time.Now().Add(time.Minute)) // as Retry-After says
 	})
 	mux.OnEvent(func(_ context.Context, e worker.Event) {
