@@ -46,7 +46,7 @@ func (s pauses) Resume(ctx context.Context, r *v1.ResumeRequest) (*v1.ResumeResp
 // checkPause refuses what is outside of the scope, and whole queues, which are an operator's.
 func (c caller) checkPause(of console.PauseOf) error {
 	if of.Owner == "" && of.Kind == "" {
-		return &task.FieldError{Field: "owner", Problem: "or kind must be set: whole queues are paused by operators"}
+		return &task.FieldError{Field: "kind", Problem: "or owner must be set: whole queues are paused by operators"}
 	}
 	return c.checkScope(of.Owner, of.Kind)
 }

@@ -61,7 +61,9 @@ func wrongBodies(m protoreflect.MessageDescriptor, within string, put func(objec
 			single = f.MapValue()
 		}
 		if choice := f.ContainingOneof(); choice != nil && choice.Fields().Get(0) == f {
-			add("."+string(choice.Name()), "must be set once: due_at or due_in", "", put, `{"dueIn": "1s", "dueAt": "2027-01-01T00:00:00Z"}`)
+			first, second := choice.Fields().Get(0), choice.Fields().Get(1)
+			both := fmt.Sprintf("{%q: %s, %q: %s}", second.JSONName(), oneRight(second), first.JSONName(), oneRight(first))
+			add("."+string(choice.Name()), fmt.Sprintf("must be set once: %s or %s", first.Name(), second.Name()), "", put, both)
 		}
 		for _, way := range waysToBreak(single) {
 			add(field, way.says, way.meant, of, way.values...)
@@ -127,6 +129,14 @@ func waysToBreak(f protoreflect.FieldDescriptor) []breaking {
 	default:
 		return []breaking{{"no test breaks the kind " + kind.String(), "", []string{"7"}}}
 	}
+}
+
+// oneRight is a value of a field that is a moment or a duration.
+func oneRight(f protoreflect.FieldDescriptor) string {
+	if f.Message().FullName() == "google.protobuf.Duration" {
+		return `"1s"`
+	}
+	return `"2027-01-01T00:00:00Z"`
 }
 
 // rawJSON sends a text as the message in JSON.
