@@ -58,6 +58,9 @@ func (p PauseOf) Check() error {
 			return err
 		}
 	}
+	if strings.HasPrefix(p.Kind, WitnessQueue) || strings.HasPrefix(p.Owner, WitnessQueue) {
+		return &task.FieldError{Field: "pause", Problem: "must name nobody whose name begins with " + WitnessQueue + ": the witness never pauses"}
+	}
 	if p.Kind != "" {
 		if err := CheckKind(p.Kind); err != nil {
 			return err

@@ -47,7 +47,7 @@ func TestPausesOfATask(t *testing.T) {
 
 func TestPauseLimits(t *testing.T) {
 	t.Parallel()
-	for _, of := range []PauseOf{{}, {Queue: "no queue"}, {Kind: "no kind"}, {Owner: "{"}} {
+	for _, of := range []PauseOf{{}, {Queue: "no queue"}, {Kind: "no kind"}, {Owner: "{"}, {Kind: WitnessQueue}, {Owner: WitnessQueue + ".3"}} {
 		if of.Check() == nil {
 			t.Errorf("%+v is let in", of)
 		}

@@ -17,19 +17,23 @@ import (
 )
 
 const (
-	resumedKnown = 1000            // pauses whose tasks are woken: those that were resumed last
-	pauseKnown   = 5 * time.Second // after a resume, until no worker puts a task off for the pause any more: they look each second
-	wakeInterval = time.Minute     // from then on: a worker that was stopped meanwhile may go on by what it knew
-	pausesPage   = 1000            // rows of pauses that a pass deletes
-	wakePages    = 20              // of tasks that stand at the end of a pause; then the pass goes on with the next pause
+	pauseKnown   = 5 * time.Second // after a resume its tasks are looked for in each pass: workers put them off until they know
+	wakeInterval = time.Minute     // then after that, and whenever as much time has gone by as had before
+	putOffWithin = time.Hour       // of the resume: a worker's transaction that is open for longer has no handler of ours
+	pausesPage   = 1000
+	wakePages    = 20  // of tasks that stand at the end of a pause; then the pass goes on with the next pause
+	passPages    = 100 // of all pauses; then the next pass goes on
 )
 
 // pauses gives a try at once to the tasks that were put off to the end of a pause which was resumed before. All of them stand
-// at exactly that moment, unless somebody has moved them since, and they say for what they wait. A worker that did not know
-// of the resume yet may have put off some more: so the rows are looked at until the pause's end.
+// at exactly that moment, unless somebody has moved them since, and they say for what they wait. A worker's transaction that had
+// asked before the resume may put off some more: so the rows are looked at again and again while it may be open, and then the pause
+// is forgotten.
 type pauses struct {
 	r     *Reconciler
 	walks map[protocol.Pause]*pauseWalk // through the rows at the ends of resumed pauses
+	round map[protocol.Pause]*pauseWalk // of those of this round
+	last  protocol.Pause                // of this round
 }
 
 // pauseWalk is a way through the rows at the end of a pause, which may take several passes.
@@ -40,31 +44,53 @@ type pauseWalk struct {
 }
 
 func (p *pauses) pass(ctx context.Context, now clock) (loop.Result, error) {
-	resumed, err := p.r.store.ResumedPauses(ctx, resumedKnown)
+	more, err := p.wakeResumed(ctx, now)
 	if err != nil {
 		return loop.Result{}, err
 	}
-	more, walks := false, map[protocol.Pause]*pauseWalk{}
+	n, err := p.forget(ctx, now().Add(-time.Second)) // workers go by their own clocks
+	return loop.Result{More: more || n >= pausesPage}, err
+}
+
+// wakeResumed goes on with the round over all resumed pauses, and reports whether there is more to do at once.
+func (p *pauses) wakeResumed(ctx context.Context, now clock) (more bool, err error) {
+	resumed, err := p.r.store.ResumedPauses(ctx, p.last, pausesPage)
+	if err != nil {
+		return false, err
+	}
+	if p.round == nil {
+		p.round = map[protocol.Pause]*pauseWalk{}
+	}
+	var over []protocol.Pause
+	read := 0
 	for _, pause := range resumed {
 		w := cmp.Or(p.walks[pause], &pauseWalk{})
-		walks[pause] = w
+		p.round[pause], p.last = w, pause
 		if w.after == (protocol.Cursor{}) {
 			if w.began = now(); w.began.Before(w.next) {
 				continue
 			}
 		}
-		over, err := p.wake(ctx, pause, w)
+		pages, ended, err := p.wake(ctx, pause, w)
 		if err != nil {
-			return loop.Result{}, err
+			return false, err
 		}
-		if over && w.began.Sub(pause.Resumed) > pauseKnown {
-			w.next = w.began.Add(wakeInterval)
+		if since := w.began.Sub(pause.Resumed); ended && since > putOffWithin {
+			over = append(over, pause)
+		} else if ended && since > pauseKnown {
+			w.next = w.began.Add(max(wakeInterval, since))
 		}
-		more = more || !over
+		more = more || !ended
+		if read += pages; read >= passPages {
+			return true, p.r.store.DropPauses(ctx, over)
+		}
 	}
-	p.walks = walks
-	n, err := p.forget(ctx, now().Add(-time.Second)) // workers go by their own clocks
-	return loop.Result{More: more || n >= pausesPage}, err
+	if len(resumed) >= pausesPage {
+		more = true
+	} else {
+		p.walks, p.round, p.last = p.round, nil, protocol.Pause{}
+	}
+	return more, p.r.store.DropPauses(ctx, over)
 }
 
 // forget deletes pauses that were over before a moment. That a queue's has ended by itself is said here: an earlier line told of
@@ -82,30 +108,28 @@ func (p *pauses) forget(ctx context.Context, before time.Time) (int, error) {
 }
 
 // wake wakes the tasks of the next pages, and reports whether the walk has come to its end.
-func (p *pauses) wake(ctx context.Context, pause protocol.Pause, w *pauseWalk) (over bool, err error) {
+func (p *pauses) wake(ctx context.Context, pause protocol.Pause, w *pauseWalk) (pages int, over bool, err error) {
 	n := 0
-	for range wakePages {
+	for pages < wakePages && !over {
 		rows, next, err := p.r.store.PendingExcept(ctx, nil, pause.Until, pause.Until.Add(time.Millisecond), w.after, smallPage)
 		if err != nil {
-			return false, err
+			return pages, false, err
 		}
 		rows = slices.DeleteFunc(rows, func(row task.Task) bool { return !pause.Matches(&row) }) // a crowd of others may stand there
 		woken, err := p.wakePage(ctx, protocol.IDs(rows))
 		if err != nil {
-			return false, err
+			return pages, false, err
 		}
-		n, w.after = n+woken, next
-		if over = next == (protocol.Cursor{}); over {
-			break
-		}
+		n, w.after, pages, over = n+woken, next, pages+1, next == (protocol.Cursor{})
 	}
 	if n > 0 {
 		p.r.cfg.Logger.InfoContext(ctx, "tasks of a resumed pause woken", slog.Int("n", n))
 	}
-	return over, nil
+	return pages, over, nil
 }
 
-// wakePage returns how many of the tasks it has woken. One that somebody has locked is left.
+// wakePage returns how many of the tasks it has woken. One that somebody has locked is left, and one for which another pause stands that
+// ends no earlier.
 func (p *pauses) wakePage(ctx context.Context, ids []task.ID) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
@@ -117,8 +141,17 @@ func (p *pauses) wakePage(ctx context.Context, ids []task.ID) (int, error) {
 		if err != nil {
 			return tx, err
 		}
+		owners := make([]string, len(rows))
+		for i := range rows {
+			owners[i] = rows[i].Owner
+		}
+		stand, err := p.r.store.PausesOf(ctx, began, owners)
+		if err != nil {
+			return tx, err
+		}
+		standing := protocol.PausesOf(stand)
 		for _, row := range rows {
-			if next := transition.Resume(row, now); next.Version != row.Version {
+			if next := transition.Resume(row, now); next.Version != row.Version && standing.Until(&row).Before(row.RunAt) {
 				woken = append(woken, transition.Change{Before: row, After: next})
 			}
 		}

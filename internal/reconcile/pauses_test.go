@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -88,6 +89,58 @@ func TestResumeOfACrowd(t *testing.T) {
 	}
 	if got := w.as(t, last)[0]; got.RunAt.Equal(until) {
 		t.Error("ann's task is not woken behind bob's")
+	}
+}
+
+// Many pauses are resumed at once: each is walked, however many there are, and forgotten once no transaction can put off for it.
+func TestManyPausesAreResumed(t *testing.T) {
+	t.Parallel()
+	w, rows, until := pausedWorld(t)
+	var others []protocol.Pause
+	for i := range 2*pausesPage + 1 {
+		of := protocol.PauseOf{Owner: fmt.Sprint("bob", i)}
+		others = append(others, protocol.Pause{PauseOf: of, Until: until.Add(time.Duration(i) * time.Second), Made: w.now})
+	}
+	pipelinetest.Must(t, w.rows.PutPauses(t.Context(), w.rows.DB(), others))
+	w.rows.Exec("UPDATE duetime_pauses SET resumed_at = ?", w.now.UnixMilli())
+	w.rows.Exec("UPDATE duetime_pauses SET resumed_at = ? WHERE owner = 'bob'", w.now.UnixMilli()+1) // the last one
+	pass := &pauses{r: w.Reconciler}
+	rounds := func() {
+		for n := 0; w.run(t, pass.pass).More; n++ {
+			if n > 2*(2*pausesPage+2)/passPages {
+				t.Fatal("the round does not come to its end")
+			}
+		}
+	}
+	rounds()
+	for _, row := range w.as(t, rows) {
+		if row.RunAt.Equal(until) {
+			t.Errorf("not woken: %+v", row)
+		}
+	}
+	w.now = w.now.Add(putOffWithin + 2*time.Second)
+	rounds()
+	if n := w.rows.Number("SELECT COUNT(*) FROM duetime_pauses"); n != 0 {
+		t.Errorf("%d resumed pauses are left", n)
+	}
+}
+
+// A task for which another pause of the same end stands is left.
+func TestResumeOfOneOfTwoPauses(t *testing.T) {
+	t.Parallel()
+	w, rows, until := pausedWorld(t)
+	ofKind := protocol.Pause{PauseOf: protocol.PauseOf{Kind: rows[0].Kind}, Until: until, Made: w.now}
+	pipelinetest.Must(t, w.rows.PutPauses(t.Context(), w.rows.DB(), []protocol.Pause{ofKind}))
+	pipelinetest.Must(t, second(w.rows.ResumePause(t.Context(), w.rows.DB(), protocol.PauseOf{Owner: "ann"}, w.now)))
+	pass := &pauses{r: w.Reconciler}
+	w.run(t, pass.pass)
+	if got := w.as(t, rows)[0]; got.Version != rows[0].Version {
+		t.Errorf("woken while its kind is paused: %+v", got)
+	}
+	pipelinetest.Must(t, second(w.rows.ResumePause(t.Context(), w.rows.DB(), ofKind.PauseOf, w.now)))
+	w.run(t, pass.pass)
+	if got := w.as(t, rows)[0]; got.RunAt.Equal(until) {
+		t.Errorf("not woken: %+v", got)
 	}
 }
 

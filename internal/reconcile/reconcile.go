@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
@@ -41,7 +43,9 @@ type Store interface {
 	Paused(ctx context.Context) (map[string]time.Time, error)
 	// ResumedPauses returns pauses that were resumed before their ends. ForgetPauses deletes up to limit pauses whose ends were
 	// before a moment, and those of whole queues, whose names it returns.
-	ResumedPauses(ctx context.Context, limit int) ([]protocol.Pause, error)
+	ResumedPauses(ctx context.Context, after protocol.Pause, limit int) ([]protocol.Pause, error)
+	DropPauses(ctx context.Context, read []protocol.Pause) error
+	PausesOf(ctx context.Context, q sqlx.QueryerContext, owners []string) ([]protocol.Pause, error)
 	ForgetPauses(ctx context.Context, before time.Time, limit int) (n int, queues []string, err error)
 	// RecentLayout returns the layout as it was some seconds ago at most. That is enough to find misplaced rows: Rehome moves none
 	// if the layout has changed since.

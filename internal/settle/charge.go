@@ -35,7 +35,8 @@ func chargeFailure(row task.Task, failure error, charge hold.Charge, backoff tas
 			row.Attempt--
 		}
 		if snooze.PausesKey {
-			return transition.RearmPaused(row, now.Add(min(snooze.Delay, protocol.MaxPause)), now), resultSnoozed
+			until := now.Add(min(snooze.Delay, protocol.MaxPause)).Add(time.Second - time.Millisecond).Truncate(time.Second) // one end for many answers
+			return transition.RearmPaused(row, until, now), resultSnoozed
 		}
 		return transition.Rearm(row, snooze.Delay, now), resultSnoozed
 	case discarded:

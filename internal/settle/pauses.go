@@ -53,8 +53,10 @@ func (p *pauses) set(read []protocol.Pause, from time.Time) {
 func (p *pauses) add(made []protocol.Pause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
+	p.made = slices.DeleteFunc(p.made, func(m madePause) bool { return m.Until.Before(now.Add(-time.Minute)) }) // clocks may be apart
 	for _, m := range made {
-		p.made = append(p.made, madePause{m, time.Now()})
+		p.made = append(p.made, madePause{m, now})
 	}
 	p.join()
 }
@@ -77,7 +79,7 @@ func (s *Settler) SetPauses(read []protocol.Pause, from time.Time) { s.pauses.se
 func (t *transaction) pausesOf(rows []task.Task) (protocol.Pauses, error) {
 	var owners []string
 	for i := range rows {
-		if !t.settler.pauses.until(&rows[i]).IsZero() {
+		if rows[i].State == task.Pending && !rows[i].RunAt.After(t.lockedAt) && !t.settler.pauses.until(&rows[i]).IsZero() {
 			owners = append(owners, rows[i].Owner)
 		}
 	}

@@ -36,7 +36,7 @@ type Store interface {
 	LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (protocol.Due, error)
 	// PausesOf returns the pauses that stand of these owners, and of kinds of all owners.
 	PausesOf(ctx context.Context, q sqlx.QueryerContext, owners []string) ([]protocol.Pause, error)
-	// PutPauses makes pauses, or lets those that stand last until the later end.
+	// PutPauses makes pauses. Those that stand are not made shorter by it.
 	PutPauses(ctx context.Context, q sqlx.ExtContext, pauses []protocol.Pause) error
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.
 	Retryable(err error) bool

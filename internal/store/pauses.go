@@ -35,9 +35,16 @@ func (s *Store) Pauses(ctx context.Context) ([]protocol.Pause, error) {
 	return slices.CompactFunc(all, func(a, b protocol.Pause) bool { return a.PauseOf == b.PauseOf }), err
 }
 
-// ResumedPauses returns the pauses that were resumed before their ends, those first that were so last.
-func (s *Store) ResumedPauses(ctx context.Context, limit int) ([]protocol.Pause, error) {
-	return s.pauses(ctx, s.db, "SELECT "+pauseColumns+" FROM duetime_pauses WHERE resumed_at > 0 ORDER BY resumed_at DESC, owner, kind, queue, until_at LIMIT ?", limit)
+// ResumedPauses returns a page of the pauses that were resumed before their ends, in the order of the resumes, which begins after one
+// of them; the first page follows the zero one.
+func (s *Store) ResumedPauses(ctx context.Context, after protocol.Pause, limit int) ([]protocol.Pause, error) {
+	var resumed, until int64 = 1, 0
+	if !after.Resumed.IsZero() {
+		resumed, until = after.Resumed.UnixMilli(), after.Until.UnixMilli()
+	}
+	args := append(append([]any{resumed, resumed}, pauseKey(after.PauseOf)...), until, limit)
+	return s.pauses(ctx, s.db, "SELECT "+pauseColumns+" FROM duetime_pauses WHERE resumed_at >= ? AND (resumed_at > ? OR (owner, kind, queue, until_at) > (?,?,?,?))"+
+		" ORDER BY resumed_at, owner, kind, queue, until_at LIMIT ?", args...)
 }
 
 // PausesOf returns the pauses that stand of these owners, and of kinds of all owners. Those of whole queues are not among them.
@@ -117,23 +124,34 @@ func (s *Store) ResumePause(ctx context.Context, q sqlx.ExtContext, of protocol.
 // queues, whose names it returns. It finds them first without a lock: a DELETE would wait for rows that others write.
 func (s *Store) ForgetPauses(ctx context.Context, before time.Time, limit int) (n int, queues []string, err error) {
 	over, err := s.pauses(ctx, s.db, "SELECT "+pauseColumns+" FROM duetime_pauses WHERE until_at < ? ORDER BY until_at LIMIT ?", before.UnixMilli(), limit)
+	if err == nil {
+		err = s.DropPauses(ctx, over)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
-	for part := range slices.Chunk(over, pausesChunk) {
+	queues, err = s.forgetQueuePauses(ctx, before)
+	return len(over), queues, err
+}
+
+// DropPauses deletes pauses that are not of whole queues, but for those that were made or resumed anew since they were read.
+func (s *Store) DropPauses(ctx context.Context, read []protocol.Pause) error {
+	for part := range slices.Chunk(read, pausesChunk) {
 		var args []any
 		for _, p := range part {
-			args = append(append(args, pauseKey(p.PauseOf)...), p.Until.UnixMilli())
+			var resumed int64
+			if !p.Resumed.IsZero() {
+				resumed = p.Resumed.UnixMilli()
+			}
+			args = append(append(args, pauseKey(p.PauseOf)...), p.Until.UnixMilli(), resumed)
 		}
 		_, err := s.db.ExecContext(ctx, s.dialect.deletePinned("duetime_pauses")+" WHERE "+
-			strings.Repeat(" OR ("+ofPause+" AND until_at = ?)", len(part))[len(" OR "):], args...)
+			strings.Repeat(" OR ("+ofPause+" AND until_at = ? AND resumed_at = ?)", len(part))[len(" OR "):], args...)
 		if err != nil {
-			return n, nil, fmt.Errorf("forget %d pauses: %w", len(part), err)
+			return fmt.Errorf("forget %d pauses: %w", len(part), err)
 		}
-		n += len(part)
 	}
-	queues, err = s.forgetQueuePauses(ctx, before)
-	return n, queues, err
+	return nil
 }
 
 func (s *Store) forgetQueuePauses(ctx context.Context, before time.Time) (queues []string, err error) {

@@ -75,7 +75,7 @@ func timedPauses(t *testing.T, s *store.Store) {
 	resumed := func(want ...time.Duration) { // tasks stand at each of these ends
 		t.Helper()
 		var got []time.Duration
-		for _, p := range value[[]protocol.Pause](t)(s.ResumedPauses(ctx, 10)) {
+		for _, p := range value[[]protocol.Pause](t)(s.ResumedPauses(ctx, protocol.Pause{}, 10)) {
 			if got = append(got, p.Until.Sub(now)); p.PauseOf != ann || !p.Resumed.Equal(now) {
 				t.Errorf("resumed: %+v", p)
 			}

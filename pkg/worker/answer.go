@@ -20,7 +20,7 @@ var ErrOwnKey = settle.ErrOwnKey
 func Snooze(d time.Duration) error { return settle.SnoozeError{Delay: d} }
 
 // PauseKey is the answer of a handler that met a limit of its task's owner, such as a 429 of a customer's API: Snooze until
-// that moment, on this process's clock, by 31 days at most. Until then no other task of the owner in the queue runs either:
+// that moment, on this process's clock, by 31 days at most, to the next whole second. Until then no other task of the owner in the queue runs either:
 // those that come due are put off to that moment, uncharged, and cost nothing while they wait. All workers know of it within
 // a second; Console.Pauses lists it, and Console.EndPause ends it. A batch handler pauses the owners of all its tasks. In a
 // fresh read PauseKey is Snooze.

@@ -56,7 +56,7 @@ func keyIsPaused(t *testing.T, d *drill) {
 	if refused == 0 || refused > refusals {
 		t.Errorf("%d calls were refused, want 1 to %d", refused, refusals)
 	}
-	if first > d.felt+d.slack {
-		t.Errorf("the first task ran %v after the pause, want within %v", first, d.felt+d.slack)
+	if most := time.Second + d.felt + d.slack; first > most { // a pause ends with a whole second
+		t.Errorf("the first task ran %v after the pause, want within %v", first, most)
 	}
 }
