@@ -374,10 +374,10 @@ func TestPauseUntilATime(t *testing.T) {
 		t.Errorf("said %q", got.out)
 	}
 	d.wantCode(t, 0, "pause", "--kind", "test.remind", "--until", "+1h")
-	d.wantCode(t, 0, "pause", "mails", "--until", "+1h")
+	d.wantCode(t, 0, "pause", "default", "--until", "+1h")
 	all := list()
-	if len(all) != 3 || all[0].Kind != "test.remind" || all[1].Owner != "ann" || all[1].Queue != "default" || !strings.Contains(all[1].Actor, "@") ||
-		all[2].Queue != "mails" || all[2].UntilMs == nil {
+	if len(all) != 3 || all[0].Kind != "test.remind" || all[1].Queue != "default" || all[1].Owner != "" || all[1].UntilMs == nil ||
+		all[2].Queue != "default" || all[2].Owner != "ann" || !strings.Contains(all[2].Actor, "@") {
 		t.Errorf("paused: %+v", all)
 	}
 	if got := d.wantCode(t, 0, "pause", "--list"); !strings.Contains(got.out, "test.remind") || !strings.Contains(got.out, "UNTIL") {
@@ -401,7 +401,7 @@ func TestPauseUntilATime(t *testing.T) {
 		}
 	}
 	d.wantCode(t, 0, "resume", "--kind", "test.remind")
-	d.wantCode(t, 0, "resume", "mails")
+	d.wantCode(t, 0, "resume", "default")
 	if left := list(); len(left) != 0 {
 		t.Errorf("paused: %+v", left)
 	}
