@@ -345,7 +345,7 @@ var guards = []guard{
 	{
 		"a task that a stopped worker puts off to the end of a resumed pause waits until then",
 		"internal/reconcile/pauses.go",
-		"			w.next = w.began.Add(wakeInterval)\n",
+		"			w.next = w.began.Add(max(wakeInterval, since))\n",
 		"			w.next = pause.Until\n",
 		"internal/reconcile TestResumeWakesWhatAPauseHasPutOff",
 	},
