@@ -38,11 +38,8 @@ func (s *Store) Pauses(ctx context.Context) ([]protocol.Pause, error) {
 // ResumedPauses returns a page of the pauses that were resumed before their ends, in the order of the resumes, which begins after one
 // of them; the first page follows the zero one.
 func (s *Store) ResumedPauses(ctx context.Context, after protocol.Pause, limit int) ([]protocol.Pause, error) {
-	var resumed, until int64 = 1, 0
-	if !after.Resumed.IsZero() {
-		resumed, until = after.Resumed.UnixMilli(), after.Until.UnixMilli()
-	}
-	args := append(append([]any{resumed, resumed}, pauseKey(after.PauseOf)...), until, limit)
+	resumed := max(1, msOrZero(after.Resumed))
+	args := append(append([]any{resumed, resumed}, pauseKey(after.PauseOf)...), msOrZero(after.Until), limit)
 	return s.pauses(ctx, s.db, "SELECT "+pauseColumns+" FROM duetime_pauses WHERE resumed_at >= ? AND (resumed_at > ? OR (owner, kind, queue, until_at) > (?,?,?,?))"+
 		" ORDER BY resumed_at, owner, kind, queue, until_at LIMIT ?", args...)
 }
@@ -139,11 +136,7 @@ func (s *Store) DropPauses(ctx context.Context, read []protocol.Pause) error {
 	for part := range slices.Chunk(read, pausesChunk) {
 		var args []any
 		for _, p := range part {
-			var resumed int64
-			if !p.Resumed.IsZero() {
-				resumed = p.Resumed.UnixMilli()
-			}
-			args = append(append(args, pauseKey(p.PauseOf)...), p.Until.UnixMilli(), resumed)
+			args = append(append(args, pauseKey(p.PauseOf)...), p.Until.UnixMilli(), msOrZero(p.Resumed))
 		}
 		_, err := s.db.ExecContext(ctx, s.dialect.deletePinned("duetime_pauses")+" WHERE "+
 			strings.Repeat(" OR ("+ofPause+" AND until_at = ? AND resumed_at = ?)", len(part))[len(" OR "):], args...)
