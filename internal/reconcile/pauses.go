@@ -145,11 +145,10 @@ func (p *pauses) wakePage(ctx context.Context, ids []task.ID) (int, error) {
 		for i := range rows {
 			owners[i] = rows[i].Owner
 		}
-		stand, err := p.r.store.PausesOf(ctx, began, owners)
+		standing, err := p.r.store.PausesOf(ctx, began, owners)
 		if err != nil {
 			return tx, err
 		}
-		standing := protocol.PausesOf(stand)
 		for _, row := range rows {
 			if next := transition.Resume(row, now); next.Version != row.Version && standing.Until(&row).Before(row.RunAt) {
 				woken = append(woken, transition.Change{Before: row, After: next})

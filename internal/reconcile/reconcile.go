@@ -45,7 +45,7 @@ type Store interface {
 	// before a moment, and those of whole queues, whose names it returns.
 	ResumedPauses(ctx context.Context, after protocol.Pause, limit int) ([]protocol.Pause, error)
 	DropPauses(ctx context.Context, read []protocol.Pause) error
-	PausesOf(ctx context.Context, q sqlx.QueryerContext, owners []string) ([]protocol.Pause, error)
+	PausesOf(ctx context.Context, q sqlx.QueryerContext, owners []string) (protocol.Pauses, error)
 	ForgetPauses(ctx context.Context, before time.Time, limit int) (n int, queues []string, err error)
 	// RecentLayout returns the layout as it was some seconds ago at most. That is enough to find misplaced rows: Rehome moves none
 	// if the layout has changed since.

@@ -86,8 +86,7 @@ func (t *transaction) pausesOf(rows []task.Task) (protocol.Pauses, error) {
 	if len(owners) == 0 {
 		return nil, nil
 	}
-	standing, err := t.settler.store.PausesOf(t.ctx, t.tx, owners)
-	return protocol.PausesOf(standing), err
+	return t.settler.store.PausesOf(t.ctx, t.tx, owners)
 }
 
 // pausedHere reports whether a handler of this transaction has paused what the row is one of.

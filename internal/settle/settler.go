@@ -35,7 +35,7 @@ type Store interface {
 	// LockToRunNow locks one row in any state, as LockDue does; there is none if the result has no rows.
 	LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (protocol.Due, error)
 	// PausesOf returns the pauses that stand of these owners, and of kinds of all owners.
-	PausesOf(ctx context.Context, q sqlx.QueryerContext, owners []string) ([]protocol.Pause, error)
+	PausesOf(ctx context.Context, q sqlx.QueryerContext, owners []string) (protocol.Pauses, error)
 	// PutPauses makes pauses. Those that stand are not made shorter by it.
 	PutPauses(ctx context.Context, q sqlx.ExtContext, pauses []protocol.Pause) error
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.

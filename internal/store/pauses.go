@@ -45,13 +45,14 @@ func (s *Store) ResumedPauses(ctx context.Context, after protocol.Pause, limit i
 }
 
 // PausesOf returns the pauses that stand of these owners, and of kinds of all owners. Those of whole queues are not among them.
-func (s *Store) PausesOf(ctx context.Context, q sqlx.QueryerContext, owners []string) ([]protocol.Pause, error) {
+func (s *Store) PausesOf(ctx context.Context, q sqlx.QueryerContext, owners []string) (protocol.Pauses, error) {
 	args := make([]any, 0, len(owners)+1)
 	for _, owner := range append(owners, "") {
 		args = append(args, owner)
 	}
-	return s.pauses(ctx, q, "SELECT "+pauseColumns+" FROM duetime_pauses"+s.dialect.Force("PRIMARY")+" WHERE owner IN ("+marks(len(args))+
+	all, err := s.pauses(ctx, q, "SELECT "+pauseColumns+" FROM duetime_pauses"+s.dialect.Force("PRIMARY")+" WHERE owner IN ("+marks(len(args))+
 		") AND until_at > "+s.dialect.now()+" AND resumed_at = 0", args...)
+	return protocol.PausesOf(all), err
 }
 
 func (s *Store) pauses(ctx context.Context, q sqlx.QueryerContext, text string, args ...any) (all []protocol.Pause, err error) {

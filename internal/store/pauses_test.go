@@ -50,7 +50,7 @@ func timedPauses(t *testing.T, s *store.Store) {
 	queuePause := protocol.Pause{PauseOf: protocol.PauseOf{Queue: "mails"}, Until: hour.Add(time.Second), Made: now}
 	stand(mailPause, annPause, queuePause)
 	for owner, want := range map[string]protocol.Pauses{"ann": {ann: hour, mails: mailPause.Until}, "bob": {mails: mailPause.Until}} {
-		if d := cmp.Diff(want, protocol.PausesOf(value[[]protocol.Pause](t)(s.PausesOf(ctx, s.DB(), []string{owner})))); d != "" {
+		if d := cmp.Diff(want, value[protocol.Pauses](t)(s.PausesOf(ctx, s.DB(), []string{owner}))); d != "" {
 			t.Errorf("pauses of %s (-want +got):\n%s", owner, d)
 		}
 	}
