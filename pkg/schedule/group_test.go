@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/duetime/duetime/internal/group"
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/transition"
@@ -216,6 +217,36 @@ func TestFollowerComesOnceWhateverIsAtWork(t *testing.T) {
 		w.wantGroup(t, counts)
 	}
 	want(t, "followers", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE kind = ?", sum.Name()), groups)
+}
+
+// Two transactions each end the last member of a part: the second one waits until it can see the first one's end.
+func TestLastTwoMembersEndSideBySide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	made, id := w.group(t, "pair", members(group.Parts), task.Then(follower()))
+	for _, ended := range made[2:] {
+		w.end(t, task.Done, ended)
+	}
+	var second sync.WaitGroup
+	pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
+		if err := end(t.Context(), tx, task.Done, made[0]); err != nil {
+			return err
+		}
+		if err := insideOf(tx).Ledger().CountGroups(t.Context()); err != nil {
+			return err
+		}
+		second.Go(func() {
+			err := w.InTx(t.Context(), func(tx *schedule.Tx) error { return end(t.Context(), tx, task.Dead, made[1]) })
+			if err != nil {
+				t.Errorf("end the second of two members: %v", err)
+			}
+		})
+		pipelinetest.Await(t, "the second one waits for the first", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+		return nil
+	}))
+	second.Wait()
+	w.wantFollower(t, id, task.Group{Name: "pair", Done: group.Parts - 1, Dead: 1})
+	w.wantGroup(t, task.Group{Name: "pair", Done: group.Parts - 1, Dead: 1, Sealed: true})
 }
 
 // cmp2 is the first error.

@@ -19,7 +19,7 @@ var guards = []guard{
 		"internal/store/groups.go",
 		"return s.groupRow(ctx, q, name, s.dialect.ForUpdate())",
 		"return s.groupRow(ctx, q, name, \"\")",
-		"pkg/schedule TestFollowerComesOnceWhateverIsAtWork",
+		"pkg/schedule TestLastTwoMembersEndSideBySide",
 	},
 	{
 		"members are added while somebody seals the group",
