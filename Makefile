@@ -23,7 +23,7 @@ quick: $(LINT) ## At each save: vet, lint of what changed since main, all tests 
 check: commits lint test-check model-quick release-build vuln-if-reachable ## What CI runs: commit subjects, lint, tests, SQL on MySQL 8 and MariaDB, the model, one build of a release, known vulnerabilities.
 
 .PHONY: nightly
-nightly: ## All of check and more, for hours: each server for every package, pages, clusters, alerts, the drill, faults; a release wants it.
+nightly: ## All of check and more, for hours: each SQL server, pages, clusters, alerts, the drill, faults; a release wants it.
 	scripts/nightly
 
 .PHONY: commits
