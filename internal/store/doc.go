@@ -30,7 +30,7 @@
 //   - duetime_epochs (00001): the newest term of an election. A process takes the next one when it begins to lead. epochs.go
 //   - duetime_layout (00001): the namespace and the shards; one row. Migrate makes it, operators and the daemon change it.
 //     layout.go, horizon.go, and shardchange.go, which also moves rows to other shards.
-//   - duetime_requests (00002): what an operator asks of the processes. requests.go
+//   - duetime_requests (00002): what an operator asks of the processes, also that a queue be there. requests.go, queues.go
 //   - duetime_pauses (00021): a pause of an owner or a kind until a time. Operators make it, and workers for their handlers;
 //     the daemon deletes it. pauses.go
 //   - duetime_history (00002): a line for people, by whoever changed the task, or by an operator. history.go

@@ -23,6 +23,8 @@ func TestOperateConformance(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, s *store.Store){
 		"pauses":                   pauses,
 		"pauses until a time":      timedPauses,
+		"queues that were added":   addedQueues,
+		"uses of a queue":          queueUses,
 		"paused rows":              pausedRows,
 		"resignations":             resignations,
 		"history":                  history,

@@ -134,12 +134,16 @@ func (s *Store) ForgetPauses(ctx context.Context, before time.Time, limit int) (
 
 // DropPauses deletes pauses that are not of whole queues, but for those that were made or resumed anew since they were read.
 func (s *Store) DropPauses(ctx context.Context, read []protocol.Pause) error {
+	return s.dropPauses(ctx, s.db, read)
+}
+
+func (s *Store) dropPauses(ctx context.Context, q sqlx.ExtContext, read []protocol.Pause) error {
 	for part := range slices.Chunk(read, pausesChunk) {
 		var args []any
 		for _, p := range part {
 			args = append(append(args, pauseKey(p.PauseOf)...), p.Until.UnixMilli(), msOrZero(p.Resumed))
 		}
-		_, err := s.db.ExecContext(ctx, s.dialect.deletePinned("duetime_pauses")+" WHERE "+
+		_, err := q.ExecContext(ctx, s.dialect.deletePinned("duetime_pauses")+" WHERE "+
 			strings.Repeat(" OR ("+ofPause+" AND until_at = ? AND resumed_at = ?)", len(part))[len(" OR "):], args...)
 		if err != nil {
 			return fmt.Errorf("forget %d pauses: %w", len(part), err)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/duetime/duetime/internal/protocol"
 )
 
@@ -109,11 +111,15 @@ func (s *Store) Processes(ctx context.Context) ([]Process, error) {
 // ListProcesses returns the processes that have not said that they stopped, by role and host: those that are alive, and those that have
 // been silent for up to an hour. A report of the future is of before the clock was set back.
 func (s *Store) ListProcesses(ctx context.Context) ([]Process, error) {
+	return s.listProcesses(ctx, s.db)
+}
+
+func (s *Store) listProcesses(ctx context.Context, q sqlx.QueryerContext) ([]Process, error) {
 	var all []Process
 	var p Process
 	var detail []byte
 	var now time.Time
-	err := forEach(ctx, s.db, "SELECT id, role, host, version, started_at, seen_at, detail, "+s.dialect.now()+
+	err := forEach(ctx, q, "SELECT id, role, host, version, started_at, seen_at, detail, "+s.dialect.now()+
 		" FROM duetime_processes WHERE seen_at BETWEEN "+s.dialect.now()+" - ? AND "+s.dialect.now()+" + ? ORDER BY role, host, started_at, id",
 		[]any{processListed.Milliseconds(), ProcessAlive.Milliseconds()},
 		[]any{&p.ID, &p.Role, &p.Host, &p.Version, unixMs{&p.Started}, unixMs{&p.Seen}, &detail, unixMs{&now}}, func() {

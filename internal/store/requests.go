@@ -14,6 +14,7 @@ import (
 // Names of operators' requests. Each request is a row, and the processes read the rows every second.
 const (
 	pauseRequest  = "pause:"  // before the queue; the row stays until the queue is resumed, or the pause has ended by itself
+	queueRequest  = "queue:"  // before a queue that the configuration need not have; the row stays until the queue is retired
 	resignRequest = "resign:" // before the election's name; the row stays forever, since later terms have higher epochs
 )
 
