@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -33,6 +34,7 @@ type Client struct {
 	unanswered *semaphore.Weighted // messages that Produce waits for, or stopped waiting for
 	ensuring   *semaphore.Weighted // held during Ensure
 	ensured    ensured             // guarded by ensuring
+	further    atomic.Pointer[[]Topic]
 
 	stalls, joins, topics loop.WarnThrottle // warnings of readers, and of members
 

@@ -27,17 +27,46 @@ type ensured struct {
 	err error
 }
 
-// Ensure creates the missing ones of Config.Topics. Several processes may do so at once. When it returned nil, the broker
+// SetFurther has further topics treated like those of Config.Topics, in place of those of an earlier call.
+func (c *Client) SetFurther(topics []Topic) { c.further.Store(&topics) }
+
+// wanted are those of Config.Topics, and the further ones.
+func (c *Client) wanted() []Topic {
+	if further := c.further.Load(); further != nil {
+		return union(c.cfg.Topics, *further)
+	}
+	return c.cfg.Topics
+}
+
+// union adds topics that are missing: the broker refuses a request that names a topic twice.
+func union(topics, further []Topic) []Topic {
+	topics = slices.Clone(topics)
+	for _, t := range further {
+		if !named(topics, t.Name) {
+			topics = append(topics, t)
+		}
+	}
+	return topics
+}
+
+func named(topics []Topic, name string) bool {
+	return slices.ContainsFunc(topics, func(t Topic) bool { return t.Name == name })
+}
+
+// Ensure creates the missing ones of these topics; of Config.Topics and the further ones if none is given. Several processes may do so at once. When it returned nil, the broker
 // knows every topic. An error joins the errors of single topics; the others were created. It takes at most five seconds.
 //
 // Timestamps are the broker's (LogAppendTime), so that no producer's clock can hold up retention or have its messages
 // refused.
-func (c *Client) Ensure(ctx context.Context) error {
+func (c *Client) Ensure(ctx context.Context, topics ...Topic) error {
 	if err := c.ensuring.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("ensure topics: %w", err)
 	}
 	defer c.ensuring.Release(1)
-	err := c.ensure(ctx, c.cfg.Topics)
+	if len(topics) == 0 {
+		topics = c.wanted()
+	}
+	err := c.ensure(ctx, topics)
 	return cmp.Or(Refusal(err), err)
 }
 
@@ -50,19 +79,11 @@ func (c *Client) ensureThrottled(ctx context.Context, further ...Topic) error {
 	if len(further) == 0 && time.Since(c.ensured.at) < ensureInterval {
 		return c.ensured.err
 	}
-	topics := slices.Clone(c.cfg.Topics)
-	for _, t := range further {
-		if !c.isConfigured(t.Name) { // the broker refuses a request that names a topic twice
-			topics = append(topics, t)
-		}
-	}
-	return c.ensure(ctx, topics)
+	return c.ensure(ctx, union(c.wanted(), further))
 }
 
 // isConfigured reports whether Ensure creates the topic.
-func (c *Client) isConfigured(topic string) bool {
-	return slices.ContainsFunc(c.cfg.Topics, func(t Topic) bool { return t.Name == topic })
-}
+func (c *Client) isConfigured(topic string) bool { return named(c.wanted(), topic) }
 
 func (c *Client) ensure(ctx context.Context, topics []Topic) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)

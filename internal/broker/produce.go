@@ -15,7 +15,7 @@ const maxUnanswered = 20_000
 // Produce sends messages to one topic and waits until all in-sync replicas have them. It answers nil when they have, else
 // one error, or nil, per message. A permanent error concerns that message alone; after any other error the message may be
 // in the log. Where the topic is unknown, Produce ensures the topics and sends a second time. A topic that is still unknown
-// then, and is none of Config.Topics, is a permanent error.
+// then, and is none that Ensure creates, is a permanent error.
 func (c *Client) Produce(ctx context.Context, topic string, messages []Message) []error {
 	errs := c.produceOnce(ctx, topic, messages)
 	var missed []int // messages of an unknown topic

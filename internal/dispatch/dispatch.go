@@ -52,10 +52,13 @@ type Config struct {
 	Now     func() time.Time
 	Layout  func(ctx context.Context) (protocol.Layout, error) // says which shards are polled; read each term and each second
 	Queues  []string                                           // queues with topics; hints of other queues go to these
+	Further func(ctx context.Context) ([]string, error)        // queues that operators have added; read each second; nil: none
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil: none
 	Loops   *loop.Successes       // nil: none
 	Tracer  trace.TracerProvider  // nil: the global one
+
+	further *further
 }
 
 // ErrFenced ends a term: a shard holds a newer epoch.
@@ -83,6 +86,7 @@ func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
 	if cfg.Now == nil || cfg.Layout == nil {
 		return nil, errors.New("dispatch: Now and Layout must be set")
 	}
+	cfg.further = new(further)
 	cfg.Limit = cmp.Or(cfg.Limit, 500)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	cfg.Tracer = cmp.Or(cfg.Tracer, otel.GetTracerProvider())
@@ -170,13 +174,14 @@ func (d *Dispatcher) wake(ctx context.Context, wakes []chan struct{}) error {
 	return err
 }
 
-// watchLayout calls stop when the number of polled shards is no longer shards. While MySQL is away, polling goes on.
+// watchLayout calls stop when the number of polled shards is no longer shards, and learns of added queues. While MySQL is away, polling
+// goes on.
 func (d *Dispatcher) watchLayout(ctx context.Context, shards int, stop func()) {
 	_ = loop.Run(ctx, loop.Config{Name: "layout", Interval: layoutInterval, Logger: d.cfg.Logger}, func(ctx context.Context) (loop.Result, error) {
 		layout, err := d.cfg.Layout(ctx)
 		if err == nil && layout.Polled() != shards {
 			stop()
 		}
-		return loop.Result{}, err
+		return loop.Result{}, cmp.Or(err, d.learnQueues(ctx))
 	})
 }

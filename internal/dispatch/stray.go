@@ -5,13 +5,14 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/duetime/duetime/internal/protocol"
 )
 
 // Rows that other programs insert may break our limits: an owner or a kind that no hint can carry, a queue that no topic
-// can be named after, or a queue that is not configured. Their tasks still fire if some worker knows their kind: the row
+// can be named after, or a queue that is neither configured nor was added. Their tasks still fire if some worker knows their kind: the row
 // decides, and the hint only says where to look.
 
 // hints returns the entries as they are published: names that no hint can carry are replaced.
@@ -27,10 +28,32 @@ func (c Config) hints(entries []protocol.Entry) []protocol.Entry {
 	return out
 }
 
-// isStray reports whether the entry's queue is not configured, so that its hint may have to go to another queue. The witness's
+// isStray reports whether the entry's queue is neither configured nor was added, so that its hint may have to go to another queue. The witness's
 // queue is in no configuration, and no worker of another queue may meet its tasks.
 func (c Config) isStray(e protocol.Entry) bool {
-	return len(c.Queues) > 0 && !slices.Contains(c.Queues, e.Queue) && e.Queue != protocol.WitnessQueue
+	return len(c.Queues) > 0 && !slices.Contains(c.Queues, e.Queue) && e.Queue != protocol.WitnessQueue && !slices.Contains(c.further.names(), e.Queue)
+}
+
+// further has the queues that operators have added, as of the last look.
+type further struct{ last atomic.Pointer[[]string] }
+
+func (f *further) names() []string {
+	if f == nil || f.last.Load() == nil {
+		return nil
+	}
+	return *f.last.Load()
+}
+
+// learnQueues reads the queues that operators have added. While MySQL is away, the last ones are known.
+func (d *Dispatcher) learnQueues(ctx context.Context) error {
+	if d.cfg.Further == nil {
+		return nil
+	}
+	queues, err := d.cfg.Further(ctx)
+	if err == nil {
+		d.cfg.further.last.Store(&queues)
+	}
+	return err
 }
 
 // substituteQueue returns a configured queue for a task whose queue has no topic. With each version it is the next
@@ -76,7 +99,7 @@ const (
 	maxUnlistedQueues = 100         // that are warned of: rows of other programs can name any number
 )
 
-// unlisted warns of queues that have a topic but are not in this process's configuration: their tasks run, but no metric
+// unlisted warns of queues that have a topic but are neither in this process's configuration nor were added: their tasks run, but no metric
 // shows their lag.
 type unlisted struct {
 	cfg Config
@@ -90,7 +113,7 @@ func (u *unlisted) warn(ctx context.Context, entries []protocol.Entry) {
 		if !u.cfg.isStray(e) || !u.isNew(e.Queue, time.Now()) {
 			continue
 		}
-		u.cfg.Logger.WarnContext(ctx, "queue is not in the configuration of this process: add it under queues, and restart",
+		u.cfg.Logger.WarnContext(ctx, "queue is not in the configuration of this process: add it by duetime queue add",
 			"queue", e.Queue, "task_id", e.ID, "kind", e.Kind)
 	}
 }

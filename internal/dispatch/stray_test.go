@@ -2,8 +2,10 @@ package dispatch
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/duetime/duetime/internal/protocol"
@@ -90,4 +92,25 @@ func TestQueueOutsideTheConfigurationIsNamed(t *testing.T) {
 	if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != 1 {
 		t.Errorf("%d warnings within a minute, want 1:\n%s", n, log.String())
 	}
+}
+
+// A queue that an operator adds is none of the strays from the next look on, and again from its retirement on.
+func TestAddedQueueIsNoStray(t *testing.T) {
+	t.Parallel()
+	var added atomic.Pointer[[]string]
+	added.Store(&[]string{})
+	w := newWorld(t, worldtest.Memory(t).Addr(), Config{
+		Queues: []string{"default"}, Further: func(context.Context) ([]string, error) { return *added.Load(), nil },
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Lead(ctx, 1, w.term) }()
+	entry := protocol.Entry{Queue: "pushes"}
+	pipelinetest.Await(t, "a stray", func() bool { return w.cfg.isStray(entry) })
+	added.Store(&[]string{"pushes"})
+	pipelinetest.Await(t, "no stray", func() bool { return !w.cfg.isStray(entry) })
+	added.Store(&[]string{})
+	pipelinetest.Await(t, "a stray again", func() bool { return w.cfg.isStray(entry) })
+	stop()
+	pipelinetest.Must(t, <-ended)
 }

@@ -197,3 +197,17 @@ func testMissingTopic(t *testing.T, u under) {
 	}
 	fetch(t, consume(t, u, "default").session(), 1)
 }
+
+// The topic of a further queue is made when it is ensured, or missing where it is wanted.
+func testFurtherQueues(t *testing.T, u under) {
+	ensured, wanted := entry("a", 1), entry("a", 2)
+	ensured.Queue, wanted.Queue = "ensured", "wanted"
+	pipelinetest.Must(t, u.EnsureQueue(t.Context(), "ensured"))
+	publish(t, u, ensured)
+	if errs := u.Publish(t.Context(), []protocol.Entry{wanted}, 1); len(errs) != 1 || !isPermanent(errs[0]) {
+		t.Errorf("before: %v, want a permanent error", errs)
+	}
+	u.SetFurther([]string{"wanted"})
+	pipelinetest.Await(t, "the topic that is wanted", func() bool { return u.Publish(t.Context(), []protocol.Entry{wanted}, 1) == nil })
+	fetch(t, consume(t, u, "wanted").session(), 1)
+}

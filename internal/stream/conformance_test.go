@@ -40,6 +40,7 @@ func conform(t *testing.T, open func(t *testing.T, cfg stream.Config) under) {
 		"a dead letter of any size is taken":            testBury,
 		"consuming ends with its context, idle or not":  testStop,
 		"one queue's missing topic doesn't stop others": testMissingTopic,
+		"a further queue's topic is made":               testFurtherQueues,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,7 +26,8 @@ type Kafka struct {
 
 // Broker carries the records. It is a broker.Client, or a test's broker in memory, and is described there.
 type Broker interface {
-	Ensure(ctx context.Context) error
+	Ensure(ctx context.Context, topics ...broker.Topic) error
+	SetFurther(topics []broker.Topic)
 	Ping(ctx context.Context) error
 	Close() error
 	Partitions(ctx context.Context, topic string) (int, error)
@@ -94,6 +95,24 @@ func (k *Kafka) Ping(ctx context.Context) error { return k.broker.Ping(ctx) }
 //
 // Queue topics have the configured partitions, the other two at most four.
 func (k *Kafka) Ensure(ctx context.Context) error { return k.broker.Ensure(ctx) }
+
+// EnsureQueue is Ensure for the topic of one queue alone.
+func (k *Kafka) EnsureQueue(ctx context.Context, queue string) error {
+	if err := checkName("queue", queue); err != nil {
+		return err
+	}
+	return k.broker.Ensure(ctx, k.cfg.queueTopic(queue))
+}
+
+// SetFurther has the topics of further queues created where they are missing, like those of the configured ones, in place of those of an
+// earlier call.
+func (k *Kafka) SetFurther(queues []string) {
+	topics := make([]broker.Topic, len(queues))
+	for i, queue := range queues {
+		topics[i] = k.cfg.queueTopic(queue)
+	}
+	k.broker.SetFurther(topics)
+}
 
 // Partition returns the partition of a queue's topic to which an owner's hints go, by cached metadata; 0 if the topic is
 // unknown.

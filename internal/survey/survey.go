@@ -8,6 +8,7 @@ package survey
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,8 @@ type Store interface {
 	Count(ctx context.Context, state task.State) (int64, error)
 	// Paused returns the paused queues.
 	Paused(ctx context.Context) (map[string]time.Time, error)
+	// Queues returns the queues that operators have added.
+	Queues(ctx context.Context) ([]string, error)
 }
 
 // Index is the part of Redis that a survey reads.
@@ -51,7 +54,7 @@ type Processes struct {
 
 // Config says where figures come from.
 type Config struct {
-	Queues []string
+	Queues []string // of the configuration
 	// Unhandled reads the tasks that wait for a worker of their kind, the largest numbers first; nil disables the metric.
 	Unhandled func(ctx context.Context) ([]protocol.Unhandled, error)
 	// Behind counts the tasks that wait for an earlier one of their order key, for longer than a minute; nil disables the metric.
@@ -99,7 +102,8 @@ type Survey struct {
 	store   Store
 	index   Index
 	stream  Stream
-	polled  atomic.Int64 // shards, as last read: Redis is asked even while MySQL is away
+	polled  atomic.Int64             // shards, as last read: Redis is asked even while MySQL is away
+	further atomic.Pointer[[]string] // queues that operators have added, as last read
 	sources []*source
 }
 
@@ -178,7 +182,17 @@ func (l *source) metrics() []prometheus.Metric {
 	return found
 }
 
-// otherQueues stands for queues that the configuration lacks: rows of other programs may have any number of them.
+// queues are those of the configuration, and those that operators have added.
+func (s *Survey) queues() []string {
+	if further := s.further.Load(); further != nil {
+		all := slices.Concat(s.cfg.Queues, *further)
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	return s.cfg.Queues
+}
+
+// otherQueues stands for queues that are neither configured nor were added: rows of other programs may have any number of them.
 const otherQueues = "other"
 
 func (s *Survey) readOldest(ctx context.Context) ([]prometheus.Metric, error) {
@@ -186,8 +200,13 @@ func (s *Survey) readOldest(ctx context.Context) ([]prometheus.Metric, error) {
 	if err != nil {
 		return nil, err
 	}
+	further, err := s.store.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.further.Store(&further)
 	ages := map[string]float64{otherQueues: 0}
-	for _, queue := range s.cfg.Queues {
+	for _, queue := range s.queues() {
 		ages[queue] = 0
 	}
 	for queue, at := range oldest {
@@ -204,7 +223,7 @@ func (s *Survey) readOldest(ctx context.Context) ([]prometheus.Metric, error) {
 	for queue, age := range ages {
 		found = append(found, gauge(oldestDesc, age, queue))
 	}
-	for _, queue := range s.cfg.Queues {
+	for _, queue := range s.queues() {
 		value := 0.0
 		if _, ok := paused[queue]; ok {
 			value = 1
@@ -321,7 +340,7 @@ func (s *Survey) readLag(ctx context.Context) ([]prometheus.Metric, error) {
 		return nil, err
 	}
 	var found []prometheus.Metric
-	for _, queue := range s.cfg.Queues {
+	for _, queue := range s.queues() {
 		if n, err := s.stream.Lag(ctx, queue); err == nil {
 			found = append(found, gauge(lagDesc, float64(n), queue))
 		}

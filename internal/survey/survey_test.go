@@ -218,6 +218,7 @@ func (a *asked) Oldest(context.Context) (oldest map[string]time.Time, now time.T
 }
 func (a *asked) Count(context.Context, task.State) (int64, error)     { a.count++; return 0, nil }
 func (a *asked) Paused(context.Context) (map[string]time.Time, error) { return nil, nil }
+func (a *asked) Queues(context.Context) ([]string, error)             { return nil, nil }
 func (a *asked) Ping(context.Context) error                           { a.ping++; return nil }
 func (a *asked) Counts(context.Context, int) ([]int64, error)         { a.counts++; return nil, nil }
 func (a *asked) Evicted(context.Context) (int64, error)               { return 0, nil }

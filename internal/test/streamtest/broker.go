@@ -27,6 +27,7 @@ type Broker struct {
 
 	mu     sync.Mutex
 	closed bool
+	wanted []broker.Topic // those of cfg, and further ones
 	topics map[string]*topic
 }
 
@@ -40,13 +41,25 @@ func New(cfg stream.Config) *stream.Kafka {
 }
 
 // Open makes a broker without topics.
-func Open(cfg broker.Config) *Broker { return &Broker{cfg: cfg, topics: map[string]*topic{}} }
+func Open(cfg broker.Config) *Broker {
+	return &Broker{cfg: cfg, wanted: cfg.Topics, topics: map[string]*topic{}}
+}
 
-// Ensure creates the configured topics.
-func (b *Broker) Ensure(context.Context) error {
+// SetFurther has further topics created like the configured ones, in place of those of an earlier call.
+func (b *Broker) SetFurther(topics []broker.Topic) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, t := range b.cfg.Topics {
+	b.wanted = slices.Concat(b.cfg.Topics, topics)
+}
+
+// Ensure creates these topics; all that are configured, and the further ones, if none is given.
+func (b *Broker) Ensure(_ context.Context, topics ...broker.Topic) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(topics) == 0 {
+		topics = b.wanted
+	}
+	for _, t := range topics {
 		b.ensure(t)
 	}
 	return b.open()
@@ -102,7 +115,7 @@ func (b *Broker) find(name string) (*topic, error) {
 	if err := b.open(); err != nil {
 		return nil, err
 	}
-	for _, t := range b.cfg.Topics {
+	for _, t := range b.wanted {
 		if t.Name == name {
 			return b.ensure(t), nil
 		}
