@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -207,8 +208,9 @@ func (c *Client) Close(ctx context.Context) error {
 
 // Work runs the mux's handlers on due tasks until ctx ends. Then it takes no more tasks, lets running handlers finish for
 // worker.drain, and returns nil. Any number of processes may work at once. It reads the queues of the mux's kinds, or of these
-// the ones that worker.queues names. It returns an error at once if the configuration lacks a kind's queue, if worker.queues
-// names one without a kind, if a kind's timeout is above worker.handler_timeout, or if the mux is empty.
+// the ones that worker.queues names. It returns an error at once if worker.queues names one without a kind, if a kind's timeout is above
+// worker.handler_timeout, or if the mux is empty; and, as soon as MySQL answers, if the configuration lacks a kind's queue, and no
+// operator has added it.
 func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	if mux == nil {
 		return errors.New("duetime: Work needs a mux")
@@ -234,6 +236,9 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 		return nil // ctx ended before the work began
 	} else if err != nil {
 		return err
+	}
+	if err := c.parts.Kinds.CheckHandled(func(queue string) (bool, error) { return c.parts.Store.HoldQueue(ctx, c.DB(), queue) }); err != nil {
+		return fmt.Errorf("worker: %w", err)
 	}
 	pools := c.DB().Stats().MaxOpenConnections + st.DB().Stats().MaxOpenConnections
 	if err := c.parts.CheckConnections(ctx, pools); err != nil {

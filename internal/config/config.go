@@ -24,7 +24,7 @@ const maxHeartbeat = 500 * time.Millisecond
 // program's own keys are in a Section.
 type Config struct {
 	Namespace string   `key:"namespace" doc:"prefix of Redis keys, topics, groups and znodes; one namespace is one MySQL schema"`
-	Queues    []string `key:"queues" doc:"queues of this deployment, one topic and one consumer group each; an item is a name, or {name, rate: 200/s, concurrency: 20} with limits over all workers"`
+	Queues    []string `key:"queues" doc:"queues that this deployment always has, one topic and one consumer group each, beside those of duetime queue add; an item is a name, or {name, rate: 200/s, concurrency: 20} with limits over all workers"`
 	Shards    int      `key:"shards" doc:"shards of the Redis index, 1 to 1024; used by the first migrate, later a different value is ignored with a warning"`
 
 	// Limits bound what all workers of a queue do together: the handler calls in a time, and the transactions at once. In the
@@ -150,7 +150,7 @@ type Event struct {
 // Worker configures the process that runs handlers.
 type Worker struct {
 	Admin          string        `key:"admin" form:"addr" doc:"as event.admin"`
-	Queues         []string      `key:"queues" doc:"queues whose tasks this process runs, of those in queues; empty is the queues of all kinds that it has handlers for"`
+	Queues         []string      `key:"queues" doc:"queues whose tasks this process runs; empty is the queues of all kinds that it has handlers for"`
 	Concurrency    int           `key:"concurrency" doc:"batches that run at once in each queue, and as many single tasks, 1 to 256; each needs a MySQL connection"`
 	Replicas       int           `key:"replicas" doc:"the most workers that run at once, up to 10000, such as KEDA's maxReplicaCount: a worker warns at its start if they may open more connections than MySQL's max_connections; 0 is unknown"`
 	Batch          int           `key:"batch" doc:"tasks in one transaction, 1 to 1000"`

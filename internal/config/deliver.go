@@ -88,7 +88,7 @@ func (e Endpoint) validate(guard *webhook.Guard, p *Problems) {
 	p.CheckDuration(at+": timeout", e.Timeout, task.MinTimeout, task.MaxTimeout)
 }
 
-// ValidateWith refuses queues that the configuration lacks, and timeouts that would let a stop cut off requests: the
+// ValidateWith refuses timeouts that would let a stop cut off requests: the
 // endpoint's timeout must end before its handler's, and this before the worker's drain.
 func (d *Deliver) ValidateWith(c Config, p *Problems) {
 	longest, key := c.Worker.HandlerTimeout, "worker.handler_timeout"
@@ -96,9 +96,6 @@ func (d *Deliver) ValidateWith(c Config, p *Problems) {
 		longest, key = drain, "worker.drain (0s means 8s)"
 	}
 	for _, e := range d.Kinds {
-		if !slices.Contains(c.Queues, e.Queue) {
-			p.Addf("%s: %s: queue %q is not among queues", kindsKey, e.Kind, e.Queue)
-		}
 		if limit := longest - HandlerMargin; e.Timeout > limit {
 			p.Addf("%s: %s: timeout %s is above the limit %s, which is %s below %s", kindsKey, e.Kind,
 				formatDuration(e.Timeout), formatDuration(limit), formatDuration(HandlerMargin), key)

@@ -33,7 +33,6 @@ func TestDeliverSectionIsRefused(t *testing.T) {
 		"kinds: {a: {" + right + ", secrets_env: X}}":                                  "a: needs one of secrets, secrets_file and secrets_env, it has 2",
 		"kinds: {a: {url: 'https://shop.example/', queue: default}}":                   "a: needs one of secrets, secrets_file and secrets_env, it has 0",
 		"kinds: {a: {url: 'https://shop.example/', secrets_env: X}}":                   "deliver.kinds: a: needs a queue",
-		"kinds: {a: {url: 'https://shop.example/', secrets_env: X, queue: push}}":      `a: queue "push" is not among queues`,
 		"kinds: {a: {url: 'http://shop.example/', secrets_env: X, queue: default}}":    "a: url must begin with https",
 		"kinds: {a: {url: 'https://u:hunter2@shop/', secrets_env: X, queue: default}}": "a: url must be of the form",
 		"kinds: {a: {url: 'https://shop/', secrets: [hunter2], queue: default}}":       "a: secret 1 is not whsec_",

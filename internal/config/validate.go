@@ -165,11 +165,6 @@ func (c Config) checkNames(p *Problems) {
 		}
 		seen[topic] = queue
 	}
-	for _, queue := range c.Worker.Queues {
-		if !slices.Contains(c.Queues, queue) {
-			p.Addf("worker.queues: %q is not among queues", queue)
-		}
-	}
 }
 
 func (c Config) checkAddresses(p *Problems) {

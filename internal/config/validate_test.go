@@ -29,7 +29,6 @@ func TestValidateNamesKeyValueAndLimit(t *testing.T) {
 		"shards: 0 is below the limit 1":                                           func(c *Config) { c.Shards = 0 },
 		"shards: 1025 is above the limit 1024":                                     func(c *Config) { c.Shards = 1025 },
 		"mysql.max_open: 3 is below the limit 4":                                   func(c *Config) { c.MySQL.MaxOpen = 3 },
-		`worker.queues: "push" is not among queues`:                                func(c *Config) { c.Worker.Queues = []string{"default", "push"} },
 		"worker.replicas: 10001 is above the limit 10000":                          func(c *Config) { c.Worker.Replicas = 10_001 },
 		"worker.batch: 1001 is above the limit 1000":                               func(c *Config) { c.Worker.Batch = 1001 },
 		"worker.concurrency: 257 is above":                                         func(c *Config) { c.Worker.Concurrency = 257 },

@@ -82,7 +82,9 @@ func TestQueueThatTheConfigurationLacksIsRefused(t *testing.T) {
 	mail := task.NewKind[payload]("mail.send", task.Queue("mails"))
 	mux := worker.NewMux()
 	worker.Handle(mux, mail, effect)
-	_, err := engine.New(engine.Config{Kinds: kinds.New([]string{"default"})}, mux, w.store, w.log, w.index, w.log)
+	known := kinds.New([]string{"default"})
+	w.worker(mux, engine.Config{Kinds: known})
+	err := known.CheckHandled(func(queue string) (bool, error) { return w.store.HoldQueue(t.Context(), w.store.DB(), queue) })
 	if err == nil || !strings.Contains(err.Error(), `"mails" of kind mail.send`) {
 		t.Errorf("got %v, want a refusal of the queue", err)
 	}

@@ -65,7 +65,7 @@ var _ engine.Stream = (*hints)(nil)
 func newHints(st *store.Store, clock *loop.Clock, log *slog.Logger, queues []string) *hints {
 	h := &hints{store: st, clock: clock, log: log, waiting: map[string]*waiting{}, brought: map[version]time.Time{}}
 	for _, q := range queues {
-		h.waiting[q] = &waiting{came: make(chan struct{}, 1)}
+		h.of(q)
 	}
 	return h
 }
@@ -212,7 +212,19 @@ func (h *hints) Compensate(context.Context, protocol.Compensation) error { retur
 
 // Consume gives the queue's hints to fn until ctx ends.
 func (h *hints) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s protocol.Session) error) error {
-	return fn(ctx, session{h, h.waiting[queue]})
+	return fn(ctx, session{h, h.of(queue)})
+}
+
+// of returns what waits in a queue, which the configuration may lack.
+func (h *hints) of(queue string) *waiting {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.waiting[queue]
+	if w == nil {
+		w = &waiting{came: make(chan struct{}, 1)}
+		h.waiting[queue] = w
+	}
+	return w
 }
 
 // Bury does nothing: the rows of dead tasks tell all that a dead letter would.

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -22,8 +23,8 @@ const sqliteBatchTime = 20 * time.Millisecond
 
 // Work fires due tasks and runs the mux's handlers until ctx ends or Close is called. Then it takes no more tasks, lets
 // running handlers finish for up to Config.Drain, and returns nil. It returns an error only when it can't work: ErrWorked at a
-// second call, ErrClosed after Close, a mux without handlers, a kind whose queue is not in Config.Queues or whose timeout
-// is above Config.HandlerTimeout, or worker.ErrStuck.
+// second call, ErrClosed after Close, a mux without handlers, a kind whose queue is neither in Config.Queues nor was
+// added by an operator, or whose timeout is above Config.HandlerTimeout, or worker.ErrStuck.
 func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 	if mux == nil {
 		return errors.New("embedded: Work needs a mux")
@@ -37,6 +38,9 @@ func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 	w, stages, err := p.stages(mux)
 	if err != nil {
 		return err
+	}
+	if err := p.kinds.CheckHandled(func(queue string) (bool, error) { return p.store.HoldQueue(ctx, p.DB(), queue) }); err != nil {
+		return fmt.Errorf("embedded: %w", err)
 	}
 	defer presence.Start(presence.Config{
 		ID: w.ID(), Role: "embedded", Queues: mux.Queues(), Kinds: mux.Kinds(), Calls: w.Calls, Logger: p.cfg.Logger,

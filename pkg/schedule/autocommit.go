@@ -47,7 +47,8 @@ func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error
 	if err != nil {
 		return task.Task{}, err
 	}
-	if c.cfg.InChange == nil && spec.Mode() == rowform.Unkeyed && len(spec.Labels()) == 0 && !spec.Kind().InOrder {
+	if c.cfg.InChange == nil && c.cfg.Kinds.Configures(spec.Kind().Queue) && spec.Mode() == rowform.Unkeyed && len(spec.Labels()) == 0 &&
+		!spec.Kind().InOrder {
 		if made, done, err := c.autocommitInsert(ctx, spec); done {
 			return made, err
 		}
@@ -68,7 +69,7 @@ func (c *Client) autocommitInsert(ctx context.Context, spec task.Spec) (made tas
 	if _, err := spec.Resolve(time.Now()); err != nil {
 		return task.Task{}, true, err // before it could spoil the others' statement
 	}
-	if err := c.cfg.Kinds.CheckSpecs(specs); err != nil {
+	if err := c.cfg.Kinds.CheckSpecs(specs, nil); err != nil { // its queue is configured
 		return task.Task{}, true, err
 	}
 	out, err := c.inserts.Do(ctx, specs[0])

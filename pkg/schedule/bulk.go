@@ -59,6 +59,11 @@ func (t *Tx) Bulk(ctx context.Context, o task.Operation) (task.Operation, error)
 	if err != nil {
 		return task.Operation{}, err
 	}
+	if o.Verb == task.VerbRequeue {
+		if err := t.kinds.CheckQueue(o.To, t.hold(ctx)); err != nil {
+			return task.Operation{}, err
+		}
+	}
 	now, err := t.ledger.Now(ctx)
 	if err != nil {
 		return task.Operation{}, t.ledger.Fail(err)

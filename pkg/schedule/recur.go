@@ -62,11 +62,11 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 	if err != nil {
 		return task.Recurrence{}, err
 	}
-	if err := t.kinds.CheckSpecs([]task.Spec{spec}); err != nil {
-		return task.Recurrence{}, err
-	}
 	ctx, err = t.usable(ctx)
 	if err != nil {
+		return task.Recurrence{}, err
+	}
+	if err := t.holdQueues(ctx, []task.Spec{spec}); err != nil {
 		return task.Recurrence{}, err
 	}
 	now, err := t.nowUnlessBlocked(ctx, spec.Owner())

@@ -20,6 +20,8 @@ type rowWriter interface {
 	// LockOwner locks the owner's pending rows ("" kind: of any kind), at most task.MaxPerCall+1, in id order. The time is
 	// that of the database just before; zero if there are none.
 	LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error)
+	// HoldQueue keeps a queue that an operator has added until the transaction ends; false if there is none of the name.
+	HoldQueue(ctx context.Context, q sqlx.QueryerContext, queue string) (bool, error)
 }
 
 // step computes a task's next version at the transaction's moment.

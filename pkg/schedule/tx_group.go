@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,10 +57,13 @@ func (t *Tx) Group(ctx context.Context, name string, members []task.Spec, then t
 	ctx, specs, end := startSpan(ctx, t.tracer, append(slices.Clone(members), then.Spec))
 	defer func() { end(err) }()
 	members, then.Spec = specs[:len(members)], specs[len(members)]
-	if err = cmp.Or(checkCount(len(members)), t.kinds.CheckSpecs(specs)); err != nil {
+	if err = checkCount(len(members)); err != nil {
 		return nil, err
 	}
 	if ctx, err = t.usable(ctx); err != nil {
+		return nil, err
+	}
+	if err = t.holdQueues(ctx, specs); err != nil {
 		return nil, err
 	}
 	if err = t.makeGroup(ctx, name, members, then.Spec); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/duetime/duetime/internal/kinds"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/rowform"
@@ -46,9 +47,6 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec, group string) 
 	if err := checkCount(len(specs)); err != nil || len(specs) == 0 {
 		return nil, err
 	}
-	if err := t.kinds.CheckSpecs(specs); err != nil {
-		return nil, err
-	}
 	if t.call != nil {
 		var err error
 		if ctx, err = t.call.ForSpecs(ctx, specs); err != nil {
@@ -56,6 +54,9 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec, group string) 
 		}
 	}
 	if err := t.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.holdQueues(ctx, specs); err != nil {
 		return nil, err
 	}
 	owners := make([]string, len(specs))
@@ -91,6 +92,21 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec, group string) 
 		}
 	}
 	return t.changeTaken(ctx, specs, wanted, standing, now)
+}
+
+// holdQueues refuses specs that nobody would run, and keeps queues that operators have added until the transaction ends.
+func (t *Tx) holdQueues(ctx context.Context, specs []task.Spec) error {
+	return t.kinds.CheckSpecs(specs, t.hold(ctx))
+}
+
+func (t *Tx) hold(ctx context.Context) kinds.Hold {
+	return func(queue string) (bool, error) {
+		added, err := t.rows.HoldQueue(ctx, t.db, queue)
+		if err != nil {
+			err = t.ledger.Fail(err)
+		}
+		return added, err
+	}
 }
 
 // madeBy returns the rows that specs have made, in this call or in an earlier one.

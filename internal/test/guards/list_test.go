@@ -440,9 +440,9 @@ var guards = []guard{
 	{
 		"a kind of a queue that is in no configuration is scheduled",
 		"internal/kinds/kinds.go",
-		"if k.queues != nil && !slices.Contains(k.queues, kind.Queue) {",
-		"if false {",
-		"pkg/schedule TestKindsThatNobodyRunsAreRefused; internal/worker TestQueueThatTheConfigurationLacksIsRefused",
+		"	if k.Configures(queue) {",
+		"	if true {",
+		"pkg/schedule TestKindsThatNobodyRunsAreRefused TestAddedQueueTakesTasksAtOnce; internal/worker TestQueueThatTheConfigurationLacksIsRefused",
 	},
 	{
 		"a row that no worker can run waits for ever",
