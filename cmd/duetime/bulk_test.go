@@ -63,7 +63,7 @@ func TestBulkRefuses(t *testing.T) {
 		{"by must be whole milliseconds", []string{"bulk", "shift", "--all", "--yes"}},
 		{"unknown flag: --recurrences", []string{"bulk", "cancel", "--all", "--recurrences", "--yes"}},
 		{"--by:", []string{"bulk", "shift", "--all", "--by", "soon", "--yes"}},
-		{"is none of the configuration's", []string{"bulk", "requeue", "--all", "--to", "elsewhere", "--yes"}},
+		{"is none of the deployment's", []string{"bulk", "requeue", "--all", "--to", "elsewhere", "--yes"}},
 		{"to must be", []string{"bulk", "requeue", "--all", "--yes"}},
 		{"--due-before:", []string{"bulk", "cancel", "--due-before", "noon", "--yes"}},
 		{"owner_prefix must not be set beside owner", []string{"bulk", "cancel", "--owner", "a", "--owner-prefix", "a", "--yes"}},

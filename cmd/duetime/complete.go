@@ -41,21 +41,28 @@ func first(all words) cobra.CompletionFunc {
 	}
 }
 
+// queues reads those of the configuration, and those that operators have added.
 func (t *tool) queues() []string {
+	added := t.words(func(ctx context.Context, p *parts.Parts) ([]string, error) { return p.Store.Queues(ctx) })
 	cfg, err := t.load()
 	if err != nil {
 		return nil
 	}
-	return cfg.Queues
+	return append(cfg.Queues, added...)
 }
 
 const (
-	kindsTimeout = 500 * time.Millisecond // a shell waits this long for completions
+	wordsTimeout = 500 * time.Millisecond // a shell waits this long for completions
 	kindsRows    = 1000                   // rows that changed last
 )
 
 // kinds reads the kinds of the tasks that changed last.
 func (t *tool) kinds() []string {
+	return t.words(func(ctx context.Context, p *parts.Parts) ([]string, error) { return p.Store.Kinds(ctx, kindsRows) })
+}
+
+// words reads completions from a server.
+func (t *tool) words(read func(ctx context.Context, p *parts.Parts) ([]string, error)) []string {
 	cfg, err := t.load()
 	if err != nil {
 		return nil
@@ -64,11 +71,11 @@ func (t *tool) kinds() []string {
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), kindsTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), wordsTimeout)
 	defer cancel()
-	kinds, err := p.Store.Kinds(ctx, kindsRows)
+	found, err := read(ctx, p)
 	if closed := p.Close(ctx); err != nil || closed != nil {
 		return nil
 	}
-	return kinds
+	return found
 }

@@ -148,7 +148,7 @@ func (t *tool) list(ctx context.Context, f filterFlags, state *task.State, write
 		if err != nil {
 			return err
 		}
-		if err := c.CheckQueue(f.queue); f.queue != "" && len(page.Tasks) == 0 && err != nil {
+		if err := c.CheckQueue(ctx, f.queue); f.queue != "" && len(page.Tasks) == 0 && err != nil {
 			_, _ = fmt.Fprintln(t.errs, err) // a typing error, or a queue that was removed and has no tasks left
 		}
 		return showPage(t, page.Tasks, page.Next, write)

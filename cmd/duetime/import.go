@@ -196,7 +196,7 @@ func (t *tool) runImport(ctx context.Context, f importFlags, source imports.Sour
 	}
 	return t.withParts(ctx, func(p *parts.Parts, c *console.Console) error {
 		for _, kind := range source.Kinds() {
-			if err := c.CheckQueue(kind.Info().Queue); err != nil {
+			if err := c.CheckQueue(ctx, kind.Info().Queue); err != nil {
 				return fmt.Errorf("kind %s: %w", kind.Name(), err)
 			}
 		}

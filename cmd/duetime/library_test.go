@@ -55,6 +55,8 @@ var inLibrary = map[string][]any{
 	"pause":             {(*console.Console).Pause, (*console.Console).PauseUntil, (*console.Console).Pauses},
 	"resume":            {(*console.Console).Resume, (*console.Console).EndPause},
 	"queue list":        {(*console.Console).Queues},
+	"queue add":         {(*console.Console).AddQueue},
+	"queue retire":      {(*console.Console).RetireQueue},
 	"queue rate":        {(*console.Console).SetRate},
 	"queue concurrency": {(*console.Console).SetConcurrency},
 	"stats":             {(*console.Console).Stats},

@@ -19,8 +19,8 @@ const (
 )
 
 func (t *tool) queue() *cobra.Command {
-	cmd := &cobra.Command{Use: "queue", Short: "Look at the limits of queues, and change them", Args: cobra.NoArgs, RunE: needsCommand}
-	cmd.AddCommand(t.queueList(), t.queueRate(), t.queueConcurrency())
+	cmd := &cobra.Command{Use: "queue", Short: "Look at queues and their limits, add them and retire them", Args: cobra.NoArgs, RunE: needsCommand}
+	cmd.AddCommand(t.queueList(), t.queueAdd(), t.queueRetire(), t.queueRate(), t.queueConcurrency())
 	return cmd
 }
 
@@ -37,9 +37,12 @@ that wait.`,
 }
 
 func (t *tool) writeQueues(all []console.QueueLimit) error {
-	lines := [][]string{{"QUEUE", "RATE", "CONCURRENCY", "SET BY", "LIMITED", "PAUSED SINCE", "UNTIL"}}
+	lines := [][]string{{"QUEUE", "FROM", "RATE", "CONCURRENCY", "SET BY", "LIMITED", "PAUSED SINCE", "UNTIL"}}
 	for _, q := range all {
-		by, limited, paused, until, concurrency := "configuration", "no", "-", "-", noLimit
+		from, by, limited, paused, until, concurrency := "configuration", "configuration", "no", "-", "-", noLimit
+		if q.Added {
+			from = "operator"
+		}
 		if q.ByOperator {
 			by = "operator"
 		}
@@ -55,9 +58,43 @@ func (t *tool) writeQueues(all []console.QueueLimit) error {
 		if q.Concurrency > 0 {
 			concurrency = fmt.Sprintf("%d of %d", q.Running, q.Concurrency)
 		}
-		lines = append(lines, []string{q.Queue, cmp.Or(q.Rate.String(), noLimit), concurrency, by, limited, paused, until})
+		lines = append(lines, []string{q.Queue, from, cmp.Or(q.Rate.String(), noLimit), concurrency, by, limited, paused, until})
 	}
 	return writeTable(t.out, lines)
+}
+
+func (t *tool) queueAdd() *cobra.Command {
+	return &cobra.Command{
+		Use: "add QUEUE", Short: "Add a queue to those of the configuration, without a restart", Args: cobra.ExactArgs(1),
+		Long: `Add a queue to those of the configuration, without a restart.
+
+This makes its topic and then the queue. Services may schedule into it at once; event, daemon and console know it within two
+seconds. Start workers with handlers for it: a running worker keeps its queues.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.changeQueue(cmd.Context(), (*console.Console).AddQueue, args[0], "is added", "is there already")
+		},
+	}
+}
+
+func (t *tool) queueRetire() *cobra.Command {
+	return &cobra.Command{
+		Use: "retire QUEUE", Short: "End a queue that was added, once nothing uses it", Args: cobra.ExactArgs(1),
+		Long: `End a queue that was added, once nothing uses it.
+
+It is refused while there are pending or dead tasks, recurrences, open groups, operations or living workers of the queue: the
+answer counts them. From then on nobody can schedule into the queue. Its limits and pauses end with it; its topic stays, and is
+yours to delete. A queue of the configuration is taken out there instead.`,
+		ValidArgsFunction: first(t.queues),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(cmd.Context(), func(c *console.Console) error {
+				if err := c.RetireQueue(cmd.Context(), args[0]); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintln(t.out, args[0], "is retired")
+				return err
+			})
+		},
+	}
 }
 
 func (t *tool) queueRate() *cobra.Command {

@@ -34,7 +34,7 @@ func TestQueueLimits(t *testing.T) {
 	d.wantCode(t, 0, "queue", "rate", "default", "50/m")
 	d.wantCode(t, 0, "queue", "concurrency", "default", "3")
 	want(queueLimit{Rate: "50/m", Concurrency: 3, ByOperator: true})
-	if got := d.wantCode(t, 0, "queue", "list"); !strings.Contains(got.out, "default  50/m  0 of 3") {
+	if got := d.wantCode(t, 0, "queue", "list"); !strings.Contains(got.out, "default  configuration  50/m  0 of 3") {
 		t.Errorf("the table is\n%s", got.out)
 	}
 	d.wantCode(t, 0, "queue", "rate", "default", "none")
@@ -63,5 +63,33 @@ func TestQueueLimits(t *testing.T) {
 	}
 	if diff := cmp.Diff(history, lines); diff != "" {
 		t.Errorf("the history (-want +got):\n%s", diff)
+	}
+}
+
+// The tool adds a queue with its topic, and retires it once nothing uses it.
+func TestAddAndRetireQueue(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	for _, says := range []string{"pushes is added", "pushes is there already"} {
+		if got := d.wantCode(t, 0, "queue", "add", "pushes"); strings.TrimSpace(got.out) != says {
+			t.Errorf("got %q, want %q", got.out, says)
+		}
+	}
+	if got := d.wantCode(t, 0, "queue", "list"); !strings.Contains(got.out, "pushes   operator") {
+		t.Errorf("the table is\n%s", got.out)
+	}
+	d.wantCode(t, 0, "queue", "rate", "pushes", "50/m")
+	d.wantCode(t, 0, "pause", "pushes")
+	if got := d.wantCode(t, 1, "queue", "retire", "default"); !strings.Contains(got.err, "is of the configuration") {
+		t.Errorf("got %q", got.err)
+	}
+	if got := d.wantCode(t, 0, "queue", "retire", "pushes"); strings.TrimSpace(got.out) != "pushes is retired" {
+		t.Errorf("got %q", got.out)
+	}
+	if got := d.wantCode(t, 0, "queue", "list", "--json"); strings.Contains(got.out, "pushes") {
+		t.Errorf("it has left\n%s", got.out)
+	}
+	if got := d.wantCode(t, 1, "queue", "retire", "pushes"); !strings.Contains(got.err, "was not added") {
+		t.Errorf("got %q", got.err)
 	}
 }

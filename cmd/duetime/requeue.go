@@ -24,7 +24,7 @@ Let the services of before end first: they go on scheduling into the old queue.`
 				return errors.New("give both --kind and --to")
 			}
 			return t.with(cmd.Context(), func(c *console.Console) error {
-				if err := c.CheckQueue(to); err != nil {
+				if err := c.CheckQueue(cmd.Context(), to); err != nil {
 					return fmt.Errorf("--to: %w", err)
 				}
 				if err := t.confirm(cmd.Context(), fmt.Sprintf("move all pending tasks of kind %s to queue %s?", kind, to)); err != nil {

@@ -5,6 +5,9 @@
 --
 -- Each long-running process writes a row of its own in duetime_processes, and deletes those of processes that crashed.
 --
+-- Who schedules into a queue of `duetime queue add` locks its row of duetime_requests. MySQL before 8.0.22 wants one of the rights UPDATE
+-- and DELETE for that, beside SELECT: give it to duetime_game, duetime_worker and duetime_api there, if you add queues.
+--
 -- Nobody updates or deletes a line of the history, but for the daemon, which deletes what is past its retention.
 
 -- event: elections. It reads no task.
@@ -111,8 +114,9 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_group_parts TO duetime_opera
 GRANT SELECT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_operator@'%';
-GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_pauses TO duetime_operator@'%';
-GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_limits TO duetime_operator@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_pauses TO duetime_operator@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_limits TO duetime_operator@'%';
+GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_handovers TO duetime_operator@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_witness_plays TO duetime_operator@'%';
 

@@ -24,11 +24,11 @@ func (s groups) MakeGroup(ctx context.Context, r *v1.MakeGroupRequest) (*v1.Make
 	if r.GetFollower() == nil {
 		return nil, &task.FieldError{Field: "follower", Problem: "must be set"}
 	}
-	then, err := s.spec(who, r.GetFollower())
+	then, err := s.spec(ctx, who, r.GetFollower())
 	if err != nil {
 		return nil, inField("follower", err)
 	}
-	members, err := s.members(who, r.GetMembers())
+	members, err := s.members(ctx, who, r.GetMembers())
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +93,14 @@ func (s groups) schedule(
 }
 
 // members makes the specs of new members.
-func (s groups) members(who caller, of []*v1.NewTask) ([]task.Spec, error) {
+func (s groups) members(ctx context.Context, who caller, of []*v1.NewTask) ([]task.Spec, error) {
 	if n := len(of); n > task.MaxPerCall {
 		return nil, &task.FieldError{Field: "members", Problem: fmt.Sprintf("must be at most %d, and are %d", task.MaxPerCall, n)}
 	}
 	specs := make([]task.Spec, len(of))
 	for i, t := range of {
 		var err error
-		if specs[i], err = s.spec(who, t); err != nil {
+		if specs[i], err = s.spec(ctx, who, t); err != nil {
 			return nil, inMember(i, err)
 		}
 	}
@@ -114,7 +114,7 @@ func (s groups) AddToGroup(ctx context.Context, r *v1.AddToGroupRequest) (*v1.Ad
 	if len(r.GetMembers()) == 0 {
 		return nil, &task.FieldError{Field: "members", Problem: "must be set"}
 	}
-	members, err := s.members(callerOf(ctx), r.GetMembers())
+	members, err := s.members(ctx, callerOf(ctx), r.GetMembers())
 	if err != nil {
 		return nil, err
 	}

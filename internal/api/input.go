@@ -2,12 +2,12 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -20,12 +20,12 @@ import (
 )
 
 // kindOf declares the kind of a request's task. What the kind's worker knows of it, such as its retries, is not asked here.
-func (s *service) kindOf(name, queue string, maxAttempts int32, more ...task.KindOption) (task.Kind[any], error) {
+func (s *service) kindOf(ctx context.Context, name, queue string, maxAttempts int32, more ...task.KindOption) (task.Kind[any], error) {
 	info := task.KindInfo{Name: name, Queue: cmp.Or(queue, defaultQueue), MaxAttempts: cmp.Or(int(maxAttempts), 1)}
 	if err := info.Check(); err != nil { // NewKind panics
 		return task.Kind[any]{}, err
 	}
-	if err := s.checkQueue("queue", info.Queue); err != nil {
+	if err := s.checkQueue(ctx, "queue", info.Queue); err != nil {
 		return task.Kind[any]{}, err
 	}
 	options := append([]task.KindOption{task.Queue(info.Queue)}, more...)
@@ -38,21 +38,22 @@ func (s *service) kindOf(name, queue string, maxAttempts int32, more ...task.Kin
 // defaultQueue is that of a kind that names none.
 const defaultQueue = "default"
 
-func (s *service) checkQueue(field, queue string) error {
-	if err := s.console.CheckQueue(queue); err != nil {
-		return &task.FieldError{Field: field, Problem: strings.TrimPrefix(err.Error(), "queue ")}
+func (s *service) checkQueue(ctx context.Context, field, queue string) error {
+	err := s.console.CheckQueue(ctx, queue)
+	if wrong, is := errors.AsType[*task.FieldError](err); is {
+		return &task.FieldError{Field: field, Problem: wrong.Problem}
 	}
-	return nil
+	return err
 }
 
 // spec makes the spec of a new task, within the caller's scope. The spec's limits are checked too, so that an error names the
 // task of many.
-func (s *service) spec(who caller, t *v1.NewTask) (task.Spec, error) {
+func (s *service) spec(ctx context.Context, who caller, t *v1.NewTask) (task.Spec, error) {
 	var inOrder []task.KindOption
 	if t.GetOrderKey() != "" {
 		inOrder = append(inOrder, task.InOrder())
 	}
-	kind, err := s.kindOf(t.GetKind(), t.GetQueue(), t.GetMaxAttempts(), inOrder...)
+	kind, err := s.kindOf(ctx, t.GetKind(), t.GetQueue(), t.GetMaxAttempts(), inOrder...)
 	if err != nil {
 		return task.Spec{}, err
 	}

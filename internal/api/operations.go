@@ -70,7 +70,7 @@ func (s operations) operation(ctx context.Context, r *v1.NewOperation) (task.Ope
 		return o, err
 	}
 	if o.Verb == task.VerbRequeue {
-		if err := s.checkQueue("to", o.To); err != nil {
+		if err := s.checkQueue(ctx, "to", o.To); err != nil {
 			return o, err
 		}
 	}

@@ -17,7 +17,7 @@ type recurrences struct{ *service }
 
 // Recur begins or redefines a recurrence.
 func (s recurrences) Recur(ctx context.Context, r *v1.RecurRequest) (*v1.RecurResponse, error) {
-	kind, err := s.kindOf(r.GetKind(), r.GetQueue(), r.GetMaxAttempts())
+	kind, err := s.kindOf(ctx, r.GetKind(), r.GetQueue(), r.GetMaxAttempts())
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func (s tasks) Schedule(ctx context.Context, r *v1.ScheduleRequest) (*v1.Schedul
 	if r.GetTask() == nil {
 		return nil, &task.FieldError{Field: "task", Problem: "must be set"}
 	}
-	spec, err := s.spec(callerOf(ctx), r.GetTask())
+	spec, err := s.spec(ctx, callerOf(ctx), r.GetTask())
 	if err != nil {
 		return nil, inField("task", err)
 	}
@@ -59,7 +59,7 @@ func (s tasks) ScheduleMany(ctx context.Context, r *v1.ScheduleManyRequest) (*v1
 	specs := make([]task.Spec, len(r.GetTasks()))
 	for i, t := range r.GetTasks() {
 		var err error
-		if specs[i], err = s.spec(callerOf(ctx), t); err != nil {
+		if specs[i], err = s.spec(ctx, callerOf(ctx), t); err != nil {
 			return nil, inTask(i, err)
 		}
 	}

@@ -27,6 +27,8 @@ const (
 	EventBegun     = "begun"    // of an operation: made; what follows is paused, resumed, stopped or over
 	EventExtra     = "extra"    // of a recurrence: a task was made beside those of the timetable
 	EventLimited   = "limited"  // a queue got another limit of rate or concurrency
+	EventAdded     = "added"    // a queue, by an operator
+	EventRetired   = "retired"  // a queue that was added
 	EventDegraded  = "degraded" // looks at MySQL stand in for a queue's hints; told again each minute
 	EventRecovered = "recovered"
 	EventBlocked   = "blocked"   // an owner's tasks were cancelled, and no others are made

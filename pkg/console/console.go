@@ -17,10 +17,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/duetime/duetime/internal/protocol"
@@ -34,7 +31,7 @@ import (
 // Config names the deployment and its operator.
 type Config struct {
 	Namespace string
-	Queues    []string              // of the configuration
+	Queues    []string              // of the configuration; operators may have added others
 	Limits    map[string]task.Limit // of the configuration's queues
 	Grace     time.Duration         // after which a pending row is overdue
 	Retention time.Duration         // of finished rows
@@ -42,6 +39,8 @@ type Config struct {
 	Audits    []Audit               // of services, for their own data
 	// Servers ask the servers besides the database, by the names Redis, Kafka and ZooKeeper, whether they answer.
 	Servers map[string]func(ctx context.Context) error
+	// MakeTopic makes the topic of a queue that is added; nil: queues need none.
+	MakeTopic func(ctx context.Context, queue string) error
 }
 
 // serviceActor returns the actor of a service that gives no other one.
@@ -131,16 +130,5 @@ func advance(progress func(done int), done int) {
 	}
 }
 
-// QueueNames returns the configuration's queues.
-func (c *Console) QueueNames() []string { return slices.Clone(c.cfg.Queues) }
-
 // Grace returns how long a task may be due before it counts as overdue.
 func (c *Console) Grace() time.Duration { return c.cfg.Grace }
-
-// CheckQueue returns an error that names the configuration's queues unless the queue is one of them.
-func (c *Console) CheckQueue(queue string) error {
-	if !slices.Contains(c.cfg.Queues, queue) {
-		return fmt.Errorf("queue %q is none of the configuration's: %s", queue, strings.Join(c.cfg.Queues, ", "))
-	}
-	return nil
-}

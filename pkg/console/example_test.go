@@ -146,7 +146,7 @@ func ExampleConsole_Pause() {
 	fmt.Println(err)
 	// Output:
 	// true payments
-	// queue "meals" is none of the configuration's: payments
+	// queue "meals" is none of the deployment's: payments
 }
 
 // A page of the service shows a task, and what has become of it.

@@ -61,6 +61,10 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 	if err != nil {
 		return Frame{}, err
 	}
+	queues, err := c.QueueNames(ctx)
+	if err != nil {
+		return Frame{}, err
+	}
 	var shards []indexShard
 	if c.index != nil {
 		if shards, err = c.indexShards(ctx); err != nil && !c.indexAway(err) {
@@ -71,7 +75,7 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 		Namespace: c.cfg.Namespace, NowMs: live.Now.UnixMilli(), States: map[string]int64{}, MaxState: store.MaxCounted,
 		WindowMs: frameWindow.Milliseconds(), Scheduled: live.Scheduled, Fired: live.Fired,
 		LagMs:  lagOf(live.LagP50, live.LagP99, live.LagMax),
-		Queues: queuesOf(c.cfg.Queues, live), Shards: shardsOf(shards),
+		Queues: queuesOf(queues, live), Shards: shardsOf(shards),
 		Unhandled: unhandledOf(live.Unhandled), TookMs: time.Since(began).Milliseconds(),
 	}
 	if f.IndexErr, f.NoIndex = err, c.index == nil; !f.NoIndex {
@@ -84,9 +88,9 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 	return f, nil
 }
 
-// queuesOf lists the configuration's queues and all others that are paused, degraded, or have tasks due.
-func queuesOf(configured []string, live store.Live) []Queue {
-	names := slices.Concat(configured, slices.Collect(maps.Keys(live.Due)), slices.Collect(maps.Keys(live.Paused)),
+// queuesOf lists the deployment's queues and all others that are paused, degraded, or have tasks due.
+func queuesOf(names []string, live store.Live) []Queue {
+	names = slices.Concat(names, slices.Collect(maps.Keys(live.Due)), slices.Collect(maps.Keys(live.Paused)),
 		slices.Collect(maps.Keys(live.Degraded)))
 	slices.Sort(names)
 	var queues []Queue

@@ -19,6 +19,7 @@ import (
 // QueueLimit is what bounds a queue.
 type QueueLimit struct {
 	Queue         string    `json:"queue"`
+	Added         bool      `json:"added,omitempty"`           // by an operator; the configuration lacks it
 	PausedMs      *int64    `json:"paused_since_ms,omitempty"` // absent if it is not paused
 	PausedUntilMs *int64    `json:"paused_until_ms,omitempty"` // when the pause ends by itself; absent: never
 	Rate          task.Rate `json:"rate"`                      // empty: none
@@ -31,7 +32,7 @@ type QueueLimit struct {
 	ConcurrencySet bool `json:"-"` // an operator set the concurrency
 }
 
-// Queues returns what bounds each queue, sorted by name: those of the configuration, and those that are paused or have a limit.
+// Queues returns what bounds each queue, sorted by name: those of the deployment, and those that are paused or have a limit.
 func (c *Console) Queues(ctx context.Context) ([]QueueLimit, error) {
 	now, err := c.store.Clock(ctx)
 	if err != nil {
@@ -45,17 +46,23 @@ func (c *Console) Queues(ctx context.Context) ([]QueueLimit, error) {
 	if err != nil {
 		return nil, err
 	}
+	added, err := c.store.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
 	paused := map[string]protocol.Pause{}
 	for _, p := range pauses {
 		if p.OfQueue() {
 			paused[p.Queue] = p
 		}
 	}
-	names := slices.Concat(c.cfg.Queues, slices.Collect(maps.Keys(shared)), slices.Collect(maps.Keys(paused)))
+	names := slices.Concat(c.cfg.Queues, added, slices.Collect(maps.Keys(shared)), slices.Collect(maps.Keys(paused)))
 	slices.Sort(names)
 	var all []QueueLimit
 	for _, name := range slices.Compact(names) {
-		all = append(all, queueLimitOf(name, shared[name], c.cfg.Limits[name], paused[name], now))
+		q := queueLimitOf(name, shared[name], c.cfg.Limits[name], paused[name], now)
+		q.Added = slices.Contains(added, name) && !c.isConfigured(name)
+		all = append(all, q)
 	}
 	return all, nil
 }
@@ -128,7 +135,7 @@ func (c *Console) SetConcurrency(ctx context.Context, queue string, n *int) erro
 	return c.SetLimits(ctx, queue, LimitConcurrency(n))
 }
 
-// SetLimits sets limits of a queue of the configuration, all of them or none. They hold over all its workers, which obey within two
+// SetLimits sets limits of a queue of the deployment, all of them or none. They hold over all its workers, which obey within two
 // seconds.
 func (c *Console) SetLimits(ctx context.Context, queue string, limits ...LimitChange) error {
 	for _, l := range limits {
@@ -136,7 +143,7 @@ func (c *Console) SetLimits(ctx context.Context, queue string, limits ...LimitCh
 			return l.wrong
 		}
 	}
-	if err := c.CheckQueue(queue); err != nil {
+	if err := c.CheckQueue(ctx, queue); err != nil {
 		return err
 	}
 	return c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {

@@ -75,7 +75,7 @@ type Preview struct {
 
 // PreviewBulk counts the tasks that an operation would change now, and shows some of them.
 func (c *Console) PreviewBulk(ctx context.Context, o task.Operation) (Preview, error) {
-	if err := c.checkBulk(o); err != nil {
+	if err := c.checkBulk(ctx, o); err != nil {
 		return Preview{}, err
 	}
 	n, rows, err := c.client.BulkPreview(ctx, o)
@@ -87,19 +87,19 @@ func (c *Console) PreviewBulk(ctx context.Context, o task.Operation) (Preview, e
 }
 
 // Bulk makes an operation, which the daemon carries out; see schedule.Tx.Bulk. The queue of a requeue must be one of the
-// configuration's.
+// deployment's.
 func (c *Console) Bulk(ctx context.Context, o task.Operation) (Operation, error) {
-	if err := c.checkBulk(o); err != nil {
+	if err := c.checkBulk(ctx, o); err != nil {
 		return Operation{}, err
 	}
 	return c.changeOperation(ctx, func(tx *schedule.Tx) (task.Operation, error) { return tx.Bulk(ctx, o) })
 }
 
-func (c *Console) checkBulk(o task.Operation) error {
+func (c *Console) checkBulk(ctx context.Context, o task.Operation) error {
 	if o.Verb != task.VerbRequeue {
 		return nil
 	}
-	return c.CheckQueue(o.To)
+	return c.CheckQueue(ctx, o.To)
 }
 
 // Operations reads the newest operations, in any state, the newest first.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -44,10 +43,10 @@ func (c *Console) Pauses(ctx context.Context) ([]Pause, error) {
 	return pauses, nil
 }
 
-// Pause asks all workers to pause the queue, which the configuration must have, until a resume; they do within two seconds.
+// Pause asks all workers to pause a queue of the deployment until a resume; they do within two seconds.
 // changed is false if it was paused so before.
 func (c *Console) Pause(ctx context.Context, queue string) (changed bool, err error) {
-	if err := c.CheckQueue(queue); err != nil {
+	if err := c.CheckQueue(ctx, queue); err != nil {
 		return false, err
 	}
 	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
@@ -65,7 +64,7 @@ func (c *Console) Pause(ctx context.Context, queue string) (changed bool, err er
 // uncharged, and cost nothing while they wait. A pause never gets shorter by another one: resume it first. It returns when
 // the pause ends; the zero time is that of a queue that is paused until a resume.
 func (c *Console) PauseUntil(ctx context.Context, of PauseOf, end task.When) (ends time.Time, err error) {
-	if err := c.checkPause(of); err != nil {
+	if err := c.checkPause(ctx, of); err != nil {
 		return ends, err
 	}
 	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
@@ -101,18 +100,15 @@ func (c *Console) pauseUntil(ctx context.Context, tx *sqlx.Tx, changes *ledger.T
 }
 
 // checkPause refuses what can't be paused, by a FieldError.
-func (c *Console) checkPause(of PauseOf) error {
+func (c *Console) checkPause(ctx context.Context, of PauseOf) error {
 	if err := of.Check(); err != nil || of.Queue == "" {
 		return err
 	}
-	if err := c.CheckQueue(of.Queue); err != nil {
-		return &task.FieldError{Field: "queue", Problem: strings.TrimPrefix(err.Error(), "queue ")}
-	}
-	return nil
+	return c.CheckQueue(ctx, of.Queue)
 }
 
 // Resume ends the pause of a queue; changed is false if there was none. A queue that is not paused must be one of the
-// configuration's.
+// deployment's.
 func (c *Console) Resume(ctx context.Context, queue string) (changed bool, err error) {
 	return c.EndPause(ctx, PauseOf{Queue: queue})
 }
@@ -133,7 +129,7 @@ func (c *Console) EndPause(ctx context.Context, of PauseOf) (changed bool, err e
 		return nil
 	})
 	if err == nil && !changed {
-		err = c.checkPause(of)
+		err = c.checkPause(ctx, of)
 	}
 	return changed, err
 }

@@ -15,7 +15,7 @@ type Requeued struct {
 	Moved int `json:"moved"`
 }
 
-// Requeue has the daemon move the pending tasks of a kind to a queue of the configuration: from one queue, or from all others if
+// Requeue has the daemon move the pending tasks of a kind to a queue of the deployment: from one queue, or from all others if
 // from is empty. It waits for the operation. Workers hold some tasks and services schedule new ones, so it makes another operation
 // until it finds no more. An error says what is left. An end of ctx ends the wait, not the operation.
 func (c *Console) Requeue(ctx context.Context, kind, from, to string) (sum Requeued, err error) {

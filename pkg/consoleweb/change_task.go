@@ -2,6 +2,7 @@ package consoleweb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -180,19 +181,20 @@ func doRunRecurrence(ctx context.Context, v *visit) (answer, error) {
 	return answer{Text: v.T("did.rec.run", v.At(made.DueAtMs).Text), Back: taskBack(v, made.ID)}, nil
 }
 
-// checkQueue refuses a queue that is none of the configuration's.
-func checkQueue(v *visit, queue string) error {
-	if err := v.c.CheckQueue(queue); err != nil {
-		return fmt.Errorf("%w: %w", errMistake, err)
+// checkQueue refuses a queue that is none of the deployment's.
+func checkQueue(ctx context.Context, v *visit, queue string) error {
+	err := v.c.CheckQueue(ctx, queue)
+	if _, wrong := errors.AsType[*task.FieldError](err); wrong {
+		err = fmt.Errorf("%w: %w", errMistake, err)
 	}
-	return nil
+	return err
 }
 
 // askLimit asks for a queue's rate and concurrency. It shows what an operator has set: of a configured limit, the word default, so that
 // a form that changes the other limit leaves it to the configuration.
 func askLimit(ctx context.Context, v *visit) (question, error) {
 	queue := v.r.FormValue("queue")
-	if err := checkQueue(v, queue); err != nil {
+	if err := checkQueue(ctx, v, queue); err != nil {
 		return question{}, err
 	}
 	all, err := v.c.Queues(ctx)
@@ -236,7 +238,7 @@ func isAsShown(v *visit, field string) bool {
 // configured.
 func doLimit(ctx context.Context, v *visit) (answer, error) {
 	queue := v.r.FormValue("queue")
-	if err := checkQueue(v, queue); err != nil {
+	if err := checkQueue(ctx, v, queue); err != nil {
 		return answer{}, err
 	}
 	var limits []console.LimitChange

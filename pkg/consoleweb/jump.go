@@ -53,8 +53,8 @@ func (v *visit) meaning(ctx context.Context, text string) (key string, err error
 	if known, err := v.knowsOwner(ctx, text); known || err != nil {
 		return "owner", err
 	}
-	if slices.Contains(v.c.QueueNames(), text) {
-		return "queue", nil
+	if queues, err := v.c.QueueNames(ctx); slices.Contains(queues, text) || err != nil {
+		return "queue", err
 	}
 	if known, err := v.knowsKind(ctx, text); known || err != nil {
 		return "kind", err

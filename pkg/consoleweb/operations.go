@@ -36,7 +36,7 @@ func (b bulkVerb) change() change {
 }
 
 // bulkOf reads an operation from the form: for the tasks that a query chooses.
-func bulkOf(v *visit, verb task.Verb, asked query) (task.Operation, error) {
+func bulkOf(ctx context.Context, v *visit, verb task.Verb, asked query) (task.Operation, error) {
 	o := task.Operation{Verb: verb}
 	filter, err := asked.filter(v.now)
 	if err != nil {
@@ -57,8 +57,8 @@ func bulkOf(v *visit, verb task.Verb, asked query) (task.Operation, error) {
 		o.Recurrences = v.r.FormValue("recurrences") != ""
 	case task.VerbRequeue:
 		o.To = v.r.FormValue("to")
-		if err := v.c.CheckQueue(o.To); err != nil {
-			return o, fmt.Errorf("%w: %w", errMistake, err)
+		if err := checkQueue(ctx, v, o.To); err != nil {
+			return o, err
 		}
 	}
 	if o.Rate, err = rateOf(v); err != nil {
@@ -102,7 +102,7 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 		}
 		return q, nil
 	}
-	o, err := bulkOf(v, verb, asked)
+	o, err := bulkOf(ctx, v, verb, asked)
 	if err != nil {
 		return question{}, err
 	}
@@ -208,7 +208,7 @@ func doBulk(verb task.Verb) func(ctx context.Context, v *visit) (answer, error) 
 		if err != nil {
 			return answer{}, err
 		}
-		o, err := bulkOf(v, verb, asked)
+		o, err := bulkOf(ctx, v, verb, asked)
 		if err != nil {
 			return answer{}, err
 		}

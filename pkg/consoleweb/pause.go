@@ -14,19 +14,19 @@ const shownPauses = 100
 
 // askQueue asks whether to pause or resume a queue.
 func askQueue(key string) func(ctx context.Context, v *visit) (question, error) {
-	return func(_ context.Context, v *visit) (question, error) {
+	return func(ctx context.Context, v *visit) (question, error) {
 		queue := v.r.FormValue("queue")
 		q := question{Title: v.T(key, cleaned(queue)), Facts: []string{v.T("fact.workers")}, Back: "system"}
 		if key == "ask.pause" {
 			q.Inputs = []input{{"until", v.T("until"), "", v.T("hint.until")}}
-			return q, checkQueue(v, queue)
+			return q, checkQueue(ctx, v, queue)
 		}
 		return q, nil
 	}
 }
 
 func doPause(ctx context.Context, v *visit) (answer, error) {
-	if err := checkQueue(v, v.r.FormValue("queue")); err != nil {
+	if err := checkQueue(ctx, v, v.r.FormValue("queue")); err != nil {
 		return answer{}, err
 	}
 	if v.r.FormValue("until") != "" {

@@ -299,7 +299,8 @@ func (s *search) offer(ctx context.Context, v *visit, found bool) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(kinds))
-	values := map[string][]string{"kind": names, "-kind": names, "queue": v.c.QueueNames(), "state": stateNames()}
+	queues, _ := v.c.QueueNames(ctx) // without them less is offered
+	values := map[string][]string{"kind": names, "-kind": names, "queue": queues, "state": stateNames()}
 	for _, key := range queryKeys() {
 		if s.Query.has(key) && !repeats(key) {
 			continue

@@ -35,7 +35,7 @@ func TestConsole(t *testing.T) {
 		if len(page.Tasks) != 1 || page.Tasks[0].ID != made.ID {
 			t.Errorf("listed %+v", page)
 		}
-		if err := c.CheckQueue("slow"); err != nil {
+		if err := c.CheckQueue(t.Context(), "slow"); err != nil {
 			t.Error(err)
 		}
 		verified, err := c.Verify(ctx)

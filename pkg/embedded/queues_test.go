@@ -46,3 +46,24 @@ func TestQueuesThatTheConfigurationLacks(t *testing.T) {
 	_, err = embedded.OpenSQLite(ctx, filepath.Join(t.TempDir(), "c.db"), embedded.Config{Queues: []string{"no blanks"}})
 	refused("a queue's name", err, `"no blanks" must be 1 to`)
 }
+
+// A queue that is added while the pipeline is open takes tasks at once, and Work runs them.
+func TestAddedQueueRuns(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	p, err := embedded.OpenSQLite(ctx, filepath.Join(t.TempDir(), "a.db"), embedded.Config{Queues: []string{"default"}})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
+	_, err = p.Console().AddQueue(ctx, "slow")
+	pipelinetest.Must(t, err)
+	made, err := p.Schedule(ctx, count.New("ann", note{}, task.In(0)))
+	pipelinetest.Must(t, err)
+	mux := worker.NewMux()
+	worker.Handle(mux, count, func(context.Context, *worker.Tx, worker.Task[note]) error { return nil })
+	go func() { _ = p.Work(ctx, mux) }()
+	pipelinetest.Await(t, "the task to run", func() bool {
+		row, err := p.Get(ctx, made.ID)
+		pipelinetest.Must(t, err)
+		return row.State == task.Done
+	})
+}

@@ -445,6 +445,20 @@ var guards = []guard{
 		"pkg/schedule TestKindsThatNobodyRunsAreRefused TestAddedQueueTakesTasksAtOnce; internal/worker TestQueueThatTheConfigurationLacksIsRefused",
 	},
 	{
+		"a queue is retired while a transaction schedules into it",
+		"internal/store/queues.go",
+		"s.findQueue(ctx, q, queue, s.dialect.forShare())",
+		"s.findQueue(ctx, q, queue, \"\")",
+		"pkg/console TestRetireWaitsForWhoSchedules",
+	},
+	{
+		"a queue is retired although a transaction has scheduled into it meanwhile",
+		"pkg/console/addqueue.go",
+		"if err := c.checkUnused(ctx, tx, queue); err != nil {",
+		"if false {",
+		"pkg/console TestRetireWaitsForWhoSchedules",
+	},
+	{
 		"a row that no worker can run waits for ever",
 		"internal/settle/decide.go",
 		"	case transition.Impossible(row) != nil:",

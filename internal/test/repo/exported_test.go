@@ -13,7 +13,7 @@ import (
 // How many names pkg/task exports, and the other public packages together, but for the generated pkg/duetimev1.
 const (
 	maxExportedTask = 176
-	maxExported     = 450
+	maxExported     = 455
 )
 
 // TestExportedNames counts what services can name: types, functions, methods, constants and variables. A name that no service needs

@@ -1,0 +1,119 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// QueueUses counts what uses a queue, or will.
+type QueueUses = protocol.QueueUses
+
+// QueueUsedError answers RetireQueue for a queue that something uses.
+type QueueUsedError struct {
+	Queue string
+	Uses  QueueUses
+}
+
+// Error names the uses.
+func (e *QueueUsedError) Error() string {
+	return fmt.Sprintf("queue %q is used by %s", e.Queue, e.Uses)
+}
+
+// QueueNames returns the queues of the deployment, sorted: those of the configuration, and those that operators have added.
+func (c *Console) QueueNames(ctx context.Context) ([]string, error) {
+	added, err := c.store.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.withConfigured(added), nil
+}
+
+func (c *Console) withConfigured(queues []string) []string {
+	all := slices.Concat(c.cfg.Queues, queues)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// CheckQueue returns an error that names the queues of the deployment unless the queue is one of them.
+func (c *Console) CheckQueue(ctx context.Context, queue string) error {
+	if c.isConfigured(queue) {
+		return nil
+	}
+	names, err := c.QueueNames(ctx)
+	if err == nil && !slices.Contains(names, queue) {
+		err = &task.FieldError{Field: "queue", Problem: fmt.Sprintf("%q is none of the deployment's: %s", queue, strings.Join(names, ", "))}
+	}
+	return err
+}
+
+func (c *Console) isConfigured(queue string) bool { return slices.Contains(c.cfg.Queues, queue) }
+
+// AddQueue makes a queue's topic, and then the queue: services may schedule into it at once, workers that are started for it run its
+// tasks, and the event process and the daemon know it within two seconds. added is false if the deployment has it.
+func (c *Console) AddQueue(ctx context.Context, queue string) (added bool, err error) {
+	names, err := c.QueueNames(ctx)
+	if err != nil || slices.Contains(names, queue) {
+		return false, err
+	}
+	if err := protocol.CheckNewQueue(queue, names); err != nil {
+		return false, err
+	}
+	if c.cfg.MakeTopic != nil {
+		if err := c.cfg.MakeTopic(ctx, queue); err != nil {
+			return false, fmt.Errorf("make the topic of queue %s: %w", queue, err)
+		}
+	}
+	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
+		if added, err = c.store.AddQueue(ctx, tx, queue, changes.Moment()); err != nil || !added {
+			return err
+		}
+		changes.Note(event(changes, protocol.EventAdded, queue))
+		return nil
+	})
+	return added, err
+}
+
+// RetireQueue ends a queue that was added, with its limit and its pauses; its topic stays. It answers a *QueueUsedError if something
+// uses the queue, and a *task.FieldError for one that the configuration has, or that was not added. Transactions that are scheduling into
+// the queue are waited for, and what they make counts; later ones are refused.
+func (c *Console) RetireQueue(ctx context.Context, queue string) error {
+	if c.isConfigured(queue) {
+		return &task.FieldError{Field: "queue", Problem: fmt.Sprintf("%q is of the configuration: take it out there first, and restart what reads it", queue)}
+	}
+	if err := c.checkUnused(ctx, c.store.DB(), queue); err != nil { // without a lock, for which those who schedule would wait
+		return err
+	}
+	return c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
+		found, err := c.store.LockQueue(ctx, tx, queue)
+		if err == nil && !found {
+			err = &task.FieldError{Field: "queue", Problem: fmt.Sprintf("%q was not added", queue)}
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.checkUnused(ctx, tx, queue); err != nil {
+			return err
+		}
+		if err := c.store.ForgetQueue(ctx, tx, queue); err != nil {
+			return err
+		}
+		changes.Note(event(changes, protocol.EventRetired, queue))
+		return nil
+	})
+}
+
+func (c *Console) checkUnused(ctx context.Context, q sqlx.QueryerContext, queue string) error {
+	uses, err := c.store.QueueUses(ctx, q, queue)
+	if err == nil && uses != (QueueUses{}) {
+		err = &QueueUsedError{Queue: queue, Uses: uses}
+	}
+	return err
+}

@@ -1,0 +1,151 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/kinds"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+var push = task.NewKind[int]("push.send", task.Queue("pushes"))
+
+// service is a client that knows the queue default alone.
+func (w *world) service() *schedule.Client {
+	w.t.Helper()
+	client, err := schedule.New(schedule.Config{Kinds: kinds.New([]string{"default"})}, w.store, worldtest.Nowhere{}, worldtest.Nowhere{})
+	pipelinetest.Must(w.t, err)
+	w.t.Cleanup(func() { client.Close(context.Background()) })
+	return client
+}
+
+func TestAddAndRetireQueues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, ctx := w.console(), t.Context()
+	var topics []string
+	c.cfg.MakeTopic = func(_ context.Context, queue string) error { topics = append(topics, queue); return nil }
+	refused := func(err error, says string) {
+		t.Helper()
+		var field *task.FieldError
+		if !errors.As(err, &field) || field.Field != "queue" || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want a refusal: %s", err, says)
+		}
+	}
+	for _, want := range []bool{true, false} {
+		added, err := c.AddQueue(ctx, "pushes")
+		if pipelinetest.Must(t, err); added != want {
+			t.Errorf("added %v, want %v", added, want)
+		}
+	}
+	for name, says := range map[string]string{
+		"pu.shes!": "must", "compensate": "own consumer group", "duetime_witness": "witness", "": "must",
+	} {
+		_, err := c.AddQueue(ctx, name)
+		refused(err, says)
+	}
+	_, err := c.AddQueue(ctx, "a.b")
+	pipelinetest.Must(t, err)
+	_, err = c.AddQueue(ctx, "a_b")
+	refused(err, "only in . and _")
+	if !slices.Equal(topics, []string{"pushes", "a.b"}) {
+		t.Errorf("topics %v", topics)
+	}
+	names, err := c.QueueNames(ctx)
+	if pipelinetest.Must(t, err); !slices.Equal(names, []string{"a.b", "default", "mails", "pushes"}) {
+		t.Errorf("queues %v", names)
+	}
+	pipelinetest.Must(t, c.CheckQueue(ctx, "pushes"))
+	refused(c.CheckQueue(ctx, "elsewhere"), "none of the deployment's: a.b, default, mails, pushes")
+	_, err = c.Pause(ctx, "pushes")
+	pipelinetest.Must(t, err)
+	made, err := w.service().Schedule(ctx, push.New("ann", 1, task.In(time.Hour)))
+	pipelinetest.Must(t, err)
+	var used *QueueUsedError
+	if err := c.RetireQueue(ctx, "pushes"); !errors.As(err, &used) || used.Uses != (QueueUses{Pending: 1}) || !strings.Contains(err.Error(), "1 pending task") {
+		t.Errorf("got %v, want a refusal with one pending task", err)
+	}
+	_, err = w.service().Cancel(ctx, made.ID)
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, c.RetireQueue(ctx, "pushes"))
+	refused(c.RetireQueue(ctx, "pushes"), "was not added")
+	refused(c.RetireQueue(ctx, "mails"), "is of the configuration")
+	all, err := c.Queues(ctx)
+	pipelinetest.Must(t, err)
+	var lines []string
+	for _, q := range all {
+		if q.Added {
+			q.Queue += " added"
+		}
+		lines = append(lines, q.Queue)
+	}
+	if !slices.Equal(lines, []string{"a.b added", "default", "mails"}) {
+		t.Errorf("queues %v", lines)
+	}
+	_, err = w.service().Schedule(ctx, push.New("ann", 1, task.In(time.Hour)))
+	refused(err, `"pushes" of kind push.send is none of the configuration's`)
+	var history []string
+	pipelinetest.Must(t, w.store.DB().Select(&history, "SELECT CONCAT(event, ' ', detail, ' ', actor) FROM duetime_history WHERE event IN ('added', 'retired') ORDER BY seq"))
+	if !slices.Equal(history, []string{"added pushes ann@host", "added a.b ann@host", "retired pushes ann@host"}) {
+		t.Errorf("history %q", history)
+	}
+}
+
+// A retirement counts the task of a transaction that has not committed yet.
+func TestRetireWaitsForWhoSchedules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, ctx := w.console(), t.Context()
+	_, err := c.AddQueue(ctx, "pushes")
+	pipelinetest.Must(t, err)
+	answer := make(chan error, 1)
+	pipelinetest.Must(t, w.service().InTx(ctx, func(tx *schedule.Tx) error {
+		if _, err := tx.Schedule(ctx, push.New("ann", 1, task.In(time.Hour))); err != nil {
+			return err
+		}
+		go func() { answer <- c.RetireQueue(ctx, "pushes") }()
+		pipelinetest.Await(t, "the retirement to wait", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+		return nil
+	}))
+	var used *QueueUsedError
+	if err := <-answer; !errors.As(err, &used) || used.Uses.Pending != 1 {
+		t.Errorf("got %v, want a refusal with one pending task", err)
+	}
+}
+
+// Who schedules while a queue is being retired waits, and is refused.
+func TestWhoSchedulesWaitsForARetirement(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client, ctx := w.service(), t.Context()
+	_, err := w.console().AddQueue(ctx, "pushes")
+	pipelinetest.Must(t, err)
+	answer := make(chan error, 1)
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
+		if found, err := w.store.LockQueue(ctx, tx, "pushes"); err != nil || !found {
+			t.Errorf("lock: %v, %v", found, err)
+		}
+		go func() {
+			_, err := client.Schedule(ctx, push.New("ann", 1, task.In(time.Hour)))
+			answer <- err
+		}()
+		pipelinetest.Await(t, "the call to wait", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+		return w.store.ForgetQueue(ctx, tx, "pushes")
+	})
+	var field *task.FieldError
+	if err := <-answer; !errors.As(err, &field) || field.Field != "queue" {
+		t.Errorf("got %v, want a refusal of the queue", err)
+	}
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks"); n != 0 {
+		t.Errorf("%d tasks in a queue that is no more", n)
+	}
+}
