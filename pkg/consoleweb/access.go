@@ -35,7 +35,7 @@ const (
 	VerbOperation  = "operation"  // pause, resume and stop mass changes
 	VerbRecurrence = "recurrence" // pause, resume, stop and run recurrences
 	VerbOwner      = "owner"      // block and unblock owners
-	VerbQueue      = "queue"      // pause and resume queues, kinds and owners, and set limits of queues
+	VerbQueue      = "queue"      // pause and resume queues, kinds and owners; set limits of queues, add them and retire them
 	VerbLeader     = "leader"     // ask leaders to resign
 )
 

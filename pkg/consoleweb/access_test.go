@@ -121,7 +121,8 @@ func TestPageVerbs(t *testing.T) {
 	changes := map[string]string{
 		"task.move": consoleweb.VerbMove, "task.cancel": consoleweb.VerbCancel, "task.retry": consoleweb.VerbRetry,
 		"task.discard": consoleweb.VerbDiscard,
-		"queue.pause":  consoleweb.VerbQueue, "queue.resume": consoleweb.VerbQueue, "queue.limit": consoleweb.VerbQueue,
+		"queue.add":    consoleweb.VerbQueue, "queue.retire": consoleweb.VerbQueue,
+		"queue.pause": consoleweb.VerbQueue, "queue.resume": consoleweb.VerbQueue, "queue.limit": consoleweb.VerbQueue,
 		"pause.tasks": consoleweb.VerbQueue, "pause.end": consoleweb.VerbQueue,
 		"leader.resign": consoleweb.VerbLeader, "operation.pause": consoleweb.VerbOperation, "operation.resume": consoleweb.VerbOperation,
 		"operation.stop": consoleweb.VerbOperation, "recurrence.pause": consoleweb.VerbRecurrence,

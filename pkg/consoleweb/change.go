@@ -61,6 +61,8 @@ func changes() map[string]change {
 		"queue.pause":       {VerbQueue, askQueue("ask.pause"), doPause},
 		"queue.resume":      {VerbQueue, askQueue("ask.resume"), doResume},
 		"queue.limit":       {VerbQueue, askLimit, doLimit},
+		"queue.add":         {VerbQueue, askAddQueue, doAddQueue},
+		"queue.retire":      {VerbQueue, askRetireQueue, doRetireQueue},
 		"pause.tasks":       {VerbQueue, askPauseTasks, doPauseTasks},
 		"pause.end":         {VerbQueue, askEndPause, doEndPause},
 		"leader.resign":     {VerbLeader, askResign, doResign},

@@ -490,6 +490,34 @@ func TestPageOwnerLeadsToTask(t *testing.T) {
 	}
 }
 
+// Queues are added and retired.
+func TestPageAddsAndRetiresQueues(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	if page := p.get(200, "system"); !strings.Contains(page, "do=queue.add") || strings.Contains(page, "do=queue.retire") {
+		t.Errorf("before: %s", page)
+	}
+	for _, want := range []string{"The queue pushes is added", "The queue pushes is there already"} {
+		if said := p.confirm(200, "change?do=queue.add", "queue", "pushes"); !strings.Contains(said, want) {
+			t.Errorf("added: %s, want %q", said, want)
+		}
+	}
+	p.post(400, "change", "do", "queue.add", "queue", "no blanks")
+	if page := p.get(200, "system"); !strings.Contains(page, "do=queue.retire&amp;queue=pushes") || strings.Contains(page, "do=queue.retire&amp;queue=payments") {
+		t.Errorf("system offers to retire another queue: %s", page)
+	}
+	p.schedule(task.NewKind[Charge]("push.send", task.Queue("pushes")).New("ada", Charge{1}, task.In(time.Hour)))
+	if said := p.post(400, "change", "do", "queue.retire", "queue", "pushes"); !strings.Contains(said, "1 pending task") {
+		t.Errorf("a queue with a task: %s", said)
+	}
+	p.post(400, "change", "do", "queue.retire", "queue", "payments")
+	_, err := p.p.CancelOwner(t.Context(), "ada", "push.send")
+	pipelinetest.Must(t, err)
+	if said := p.confirm(200, "change?do=queue.retire&queue=pushes"); !strings.Contains(said, "The queue pushes is retired") {
+		t.Errorf("retired: %s", said)
+	}
+}
+
 // Queues, leaders and recurrences.
 func TestPageChangesTheDeployment(t *testing.T) {
 	t.Parallel()

@@ -40,6 +40,7 @@ func auditEvents() []string {
 		protocol.EventMoved, protocol.EventCancelled, protocol.EventRetried, protocol.EventDiscarded, protocol.EventRequeued, protocol.EventPaused,
 		protocol.EventResumed, protocol.EventLimited, protocol.EventResign, protocol.EventRebuild, protocol.EventShards, protocol.EventBegun,
 		protocol.EventStopped, protocol.EventExtra, protocol.EventImported, protocol.EventBlocked, protocol.EventUnblocked,
+		protocol.EventAdded, protocol.EventRetired,
 	}
 }
 

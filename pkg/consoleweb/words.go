@@ -24,7 +24,7 @@ type words struct{ en, zh string }
 var messages = sync.OnceValue(func() map[string]words {
 	all := map[string]words{}
 	for _, part := range []map[string]words{
-		frameWords(), stateWords(), viewWords(), searchWords(), processWords(), ownerWords(), figureWords(), healthWords(), changeWords(), pauseWords(), outcomeWords(), errorWords(), singularWords(),
+		frameWords(), stateWords(), viewWords(), searchWords(), processWords(), ownerWords(), figureWords(), healthWords(), changeWords(), pauseWords(), queueWords(), outcomeWords(), errorWords(), singularWords(),
 	} {
 		maps.Copy(all, part)
 	}
@@ -165,6 +165,8 @@ func stateWords() map[string]words {
 		"event.imported":    {"imported", "已导入"},
 		"event.paused":      {"paused", "已暂停"},
 		"event.resumed":     {"resumed", "已恢复"},
+		"event.added":       {"queue added", "已添加队列"},
+		"event.retired":     {"queue retired", "已停用队列"},
 		"event.resign":      {"asked to resign", "要求让位"},
 		"event.rebuild":     {"rebuild", "重建"},
 		"event.shards":      {"shards", "分片"},
