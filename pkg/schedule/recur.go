@@ -276,7 +276,7 @@ func (t *Tx) lockMade(ctx context.Context, locked []task.Recurrence, tasks []tas
 	}
 	owner := locked[0].Owner
 	if err := t.rows.UnshareRecurrences(ctx, t.db, owner, names); err != nil {
-		return nil, err
+		return nil, ledger.AsRunning(err)
 	}
 	pending, err := t.rows.PendingTicks(ctx, t.db, owner, ids)
 	if err != nil {

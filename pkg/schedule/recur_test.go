@@ -497,6 +497,22 @@ func TestRecurrenceThatIsOverStaysKnown(t *testing.T) {
 	}
 }
 
+// A stop that waits in vain for a transaction which runs the recurrence once more is told so as for any task.
+func TestStopBesideALongRun(t *testing.T) {
+	t.Parallel()
+	w := onStore(t, worldtest.NewStore(t, "test", store.Options{LockWait: time.Second}))
+	w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+	pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
+		if _, err := tx.RunRecurrence(t.Context(), "ann", "breakfast"); err != nil {
+			return err
+		}
+		if _, err := w.StopRecurrence(context.WithoutCancel(t.Context()), "ann", "breakfast"); !errors.Is(err, task.ErrRunning) {
+			t.Errorf("stop beside a run answers %v, want %v", err, task.ErrRunning)
+		}
+		return nil
+	}))
+}
+
 // A task that RunRecurrence has made beside a stop does not outlive it: the stop waits for the transaction that makes it, and lists
 // again what was made while it waited for another task.
 func TestStopTakesBackWhatRunsBeside(t *testing.T) {
