@@ -237,7 +237,9 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	} else if err != nil {
 		return err
 	}
-	if err := c.parts.Kinds.CheckHandled(func(queue string) (bool, error) { return c.parts.Store.HoldQueue(ctx, c.DB(), queue) }); err != nil {
+	if err := c.parts.Kinds.CheckHandled(func(queue string) (bool, error) { return c.parts.Store.HoldQueue(ctx, c.DB(), queue) }); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	pools := c.DB().Stats().MaxOpenConnections + st.DB().Stats().MaxOpenConnections

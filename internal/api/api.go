@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -50,6 +51,7 @@ type service struct {
 	console *console.Console
 	watches *watches
 	places  places
+	queues  sync.Map // that the deployment has, as was read once: its transaction refuses one that was retired since
 }
 
 // New makes an API on an open client and its console. An error names the token or the origin that can't be meant.

@@ -39,7 +39,13 @@ func (s *service) kindOf(ctx context.Context, name, queue string, maxAttempts in
 const defaultQueue = "default"
 
 func (s *service) checkQueue(ctx context.Context, field, queue string) error {
+	if _, known := s.queues.Load(queue); known {
+		return nil
+	}
 	err := s.console.CheckQueue(ctx, queue)
+	if err == nil {
+		s.queues.Store(queue, nil)
+	}
 	if wrong, is := errors.AsType[*task.FieldError](err); is {
 		return &task.FieldError{Field: field, Problem: wrong.Problem}
 	}

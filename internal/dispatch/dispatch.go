@@ -107,6 +107,9 @@ func (d *Dispatcher) Lead(ctx context.Context, epoch int64, term Term) error {
 		if err != nil {
 			return fmt.Errorf("read the number of shards: %w", err)
 		}
+		if err := d.learnQueues(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("read the queues that were added: %w", err)
+		}
 		if err := d.poll(ctx, epoch, term, layout.Polled()); err != nil || ctx.Err() != nil {
 			return err
 		}

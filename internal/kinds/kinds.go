@@ -128,16 +128,25 @@ func (k *Kinds) CheckHandled(hold Hold) error {
 
 // CheckSpecs is Check for all specs, of which most have one kind.
 func (k *Kinds) CheckSpecs(specs []task.Spec, hold Hold) error {
-	var last task.KindInfo
+	type checked struct{ kind, queue string }
+	var last checked
+	var others map[checked]bool
 	for _, spec := range specs {
 		kind := spec.Kind()
-		if kind.Name == "" || kind.Name == last.Name && kind.Queue == last.Queue {
+		this := checked{kind.Name, kind.Queue}
+		if kind.Name == "" || this == last || others[this] {
 			continue // a kind without a name is refused with the rest of the input
 		}
 		if err := k.Check(kind, hold); err != nil {
 			return fmt.Errorf("schedule %s: %w", spec.ID(), err)
 		}
-		last = kind
+		if last != (checked{}) {
+			if others == nil {
+				others = map[checked]bool{}
+			}
+			others[last] = true
+		}
+		last = this
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ func topicForm(queue string) string { return strings.ReplaceAll(queue, ".", "_")
 // QueueUses counts what uses a queue, or will.
 type QueueUses struct {
 	Processes   int   `json:"processes"`   // alive, which run its tasks
+	Held        bool  `json:"held"`        // a transaction is under way that schedules into it, or limits or pauses it
 	Operations  int   `json:"operations"`  // not over, which move tasks to it
 	Groups      int   `json:"groups"`      // open, whose followers go there
 	Recurrences int   `json:"recurrences"` // active or paused
@@ -46,6 +47,9 @@ type QueueUses struct {
 // String names what is not 0; empty: nothing uses the queue.
 func (u QueueUses) String() string {
 	var parts []string
+	if u.Held {
+		parts = append(parts, "a transaction that is under way")
+	}
 	for _, use := range [...]struct {
 		n    int64
 		what string

@@ -31,6 +31,21 @@ func (d Dialect) ForUpdate() string {
 	return " FOR UPDATE"
 }
 
+// forUpdateNow is ForUpdate for a lock that is had at once or not at all: see lockIsTaken.
+func (d Dialect) forUpdateNow() string {
+	if d == SQLite {
+		return ""
+	}
+	return " FOR UPDATE NOWAIT"
+}
+
+// lockIsTaken reports whether a statement by forUpdateNow met a lock of somebody else.
+func lockIsTaken(err error) bool {
+	const lockNowait = 3572 // MySQL's; MariaDB answers as after a wait
+	n := serverNumber(err)
+	return n == lockNowait || n == lockWaitTimeout
+}
+
 // forShare is ForUpdate for a lock that others may have as well.
 func (d Dialect) forShare() string {
 	if d == SQLite {

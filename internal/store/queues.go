@@ -16,7 +16,7 @@ import (
 
 // A queue that an operator has added, beside those of the configuration, is a request. Whoever makes a task, a recurrence or anything
 // else that leads to tasks of the queue holds the request's row by a shared lock until the COMMIT. A retirement locks the row for
-// itself: it waits for all who hold it, and those who come later wait, and find no row.
+// itself, if nobody holds it: waiting for the lock, it would keep all others waiting who come later. These find no row.
 
 // Queues returns the queues that operators have added, sorted.
 func (s *Store) Queues(ctx context.Context) (queues []string, err error) {
@@ -36,10 +36,14 @@ func (s *Store) HoldQueue(ctx context.Context, q sqlx.QueryerContext, queue stri
 	return s.findQueue(ctx, q, queue, s.dialect.forShare())
 }
 
-// LockQueue waits until no transaction holds an added queue, and keeps all others out of it until the transaction ends; false if there
-// is none of the name.
-func (s *Store) LockQueue(ctx context.Context, q sqlx.QueryerContext, queue string) (found bool, err error) {
-	return s.findQueue(ctx, q, queue, s.dialect.ForUpdate())
+// LockQueue keeps all others out of an added queue until the transaction ends. held says that some transaction holds it, and then it
+// is not locked; found is false if there is none of the name.
+func (s *Store) LockQueue(ctx context.Context, q sqlx.QueryerContext, queue string) (found, held bool, err error) {
+	found, err = s.findQueue(ctx, q, queue, s.dialect.forUpdateNow())
+	if lockIsTaken(err) {
+		return true, true, nil
+	}
+	return found, false, err
 }
 
 func (s *Store) findQueue(ctx context.Context, q sqlx.QueryerContext, queue, lock string) (found bool, err error) {

@@ -82,8 +82,8 @@ func (c *Console) AddQueue(ctx context.Context, queue string) (added bool, err e
 }
 
 // RetireQueue ends a queue that was added, with its limit and its pauses; its topic stays. It answers a *QueueUsedError if something
-// uses the queue, and a *task.FieldError for one that the configuration has, or that was not added. Transactions that are scheduling into
-// the queue are waited for, and what they make counts; later ones are refused.
+// uses the queue, also a transaction that has not ended yet, and a *task.FieldError for one that the configuration has, or that was not
+// added. Transactions that come to schedule into the queue meanwhile wait, and are refused if it is retired.
 func (c *Console) RetireQueue(ctx context.Context, queue string) error {
 	if c.isConfigured(queue) {
 		return &task.FieldError{Field: "queue", Problem: fmt.Sprintf("%q is of the configuration: take it out there first, and restart what reads it", queue)}
@@ -91,23 +91,44 @@ func (c *Console) RetireQueue(ctx context.Context, queue string) error {
 	if err := c.checkUnused(ctx, c.store.DB(), queue); err != nil { // without a lock, for which those who schedule would wait
 		return err
 	}
-	return c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
-		found, err := c.store.LockQueue(ctx, tx, queue)
-		if err == nil && !found {
-			err = &task.FieldError{Field: "queue", Problem: fmt.Sprintf("%q was not added", queue)}
-		}
-		if err != nil {
-			return err
-		}
-		if err := c.checkUnused(ctx, tx, queue); err != nil {
-			return err
-		}
-		if err := c.store.ForgetQueue(ctx, tx, queue); err != nil {
-			return err
-		}
-		changes.Note(event(changes, protocol.EventRetired, queue))
+	return c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error { return c.retire(ctx, tx, changes, queue) })
+}
+
+// retire forgets an added queue, unless something uses it that was not there at the count before.
+func (c *Console) retire(ctx context.Context, tx *sqlx.Tx, changes *ledger.Tx, queue string) error {
+	found, held, err := c.store.LockQueue(ctx, tx, queue)
+	switch {
+	case err != nil:
+		return err
+	case held:
+		return &QueueUsedError{Queue: queue, Uses: QueueUses{Held: true}}
+	case !found:
+		return notAdded(queue)
+	}
+	if err := c.checkUnused(ctx, tx, queue); err != nil {
+		return err
+	}
+	if err := c.store.ForgetQueue(ctx, tx, queue); err != nil {
+		return err
+	}
+	changes.Note(event(changes, protocol.EventRetired, queue))
+	return nil
+}
+
+// holdQueue keeps an added queue until the transaction ends: a limit or a pause of it must not outlive it.
+func (c *Console) holdQueue(ctx context.Context, tx *sqlx.Tx, queue string) error {
+	if queue == "" || c.isConfigured(queue) {
 		return nil
-	})
+	}
+	found, err := c.store.HoldQueue(ctx, tx, queue)
+	if err == nil && !found {
+		err = notAdded(queue)
+	}
+	return err
+}
+
+func notAdded(queue string) error {
+	return &task.FieldError{Field: "queue", Problem: fmt.Sprintf("%q was not added", queue)}
 }
 
 func (c *Console) checkUnused(ctx context.Context, q sqlx.QueryerContext, queue string) error {

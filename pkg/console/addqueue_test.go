@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/kinds"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -100,25 +101,79 @@ func TestAddAndRetireQueues(t *testing.T) {
 	}
 }
 
-// A retirement counts the task of a transaction that has not committed yet.
-func TestRetireWaitsForWhoSchedules(t *testing.T) {
+// A transaction that schedules into the queue, or pauses it, and has not committed yet keeps a retirement from it, at once.
+func TestRetireMeetsWhoSchedules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, ctx := w.console(), t.Context()
 	_, err := c.AddQueue(ctx, "pushes")
 	pipelinetest.Must(t, err)
-	answer := make(chan error, 1)
+	var used *QueueUsedError
 	pipelinetest.Must(t, w.service().InTx(ctx, func(tx *schedule.Tx) error {
 		if _, err := tx.Schedule(ctx, push.New("ann", 1, task.In(time.Hour))); err != nil {
 			return err
 		}
-		go func() { answer <- c.RetireQueue(ctx, "pushes") }()
-		pipelinetest.Await(t, "the retirement to wait", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+		if err := c.RetireQueue(ctx, "pushes"); !errors.As(err, &used) || used.Uses != (QueueUses{Held: true}) ||
+			!strings.Contains(err.Error(), "used by a transaction that is under way") {
+			t.Errorf("got %v, want a refusal because of the transaction", err)
+		}
 		return nil
 	}))
-	var used *QueueUsedError
-	if err := <-answer; !errors.As(err, &used) || used.Uses.Pending != 1 {
+	if err := c.RetireQueue(ctx, "pushes"); !errors.As(err, &used) || used.Uses != (QueueUses{Pending: 1}) {
 		t.Errorf("got %v, want a refusal with one pending task", err)
+	}
+}
+
+// A task that was committed after the first count is found by the second one, under the lock.
+func TestRetireCountsUnderTheLock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, ctx := w.console(), t.Context()
+	_, err := c.AddQueue(ctx, "pushes")
+	pipelinetest.Must(t, err)
+	_, err = w.service().Schedule(ctx, push.New("ann", 1, task.In(time.Hour)))
+	pipelinetest.Must(t, err)
+	var used *QueueUsedError
+	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error { return c.retire(ctx, tx, changes, "pushes") })
+	if !errors.As(err, &used) || used.Uses != (QueueUses{Pending: 1}) {
+		t.Errorf("got %v, want a refusal with one pending task", err)
+	}
+	pipelinetest.Must(t, c.CheckQueue(ctx, "pushes"))
+}
+
+// What would outlive a queue that is being retired waits, and is refused: a pause and a limit.
+func TestNothingOutlivesARetirement(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.console()
+	for name, change := range map[string]func(ctx context.Context) error{
+		"pause": func(ctx context.Context) error { _, err := c.Pause(ctx, "pushes"); return err },
+		"pause until": func(ctx context.Context) error {
+			_, err := c.PauseUntil(ctx, PauseOf{Queue: "pushes", Owner: "ann"}, task.In(time.Hour))
+			return err
+		},
+		"limit": func(ctx context.Context) error { return c.SetConcurrency(ctx, "pushes", new(3)) },
+	} {
+		_, err := c.AddQueue(t.Context(), "pushes")
+		pipelinetest.Must(t, err)
+		answer := make(chan error, 1)
+		w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
+			found, held, err := w.store.LockQueue(ctx, tx, "pushes")
+			if err != nil || !found || held {
+				t.Errorf("lock: %v, %v, %v", found, held, err)
+			}
+			go func() { answer <- change(ctx) }()
+			pipelinetest.Await(t, "the change to wait", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+			return w.store.ForgetQueue(ctx, tx, "pushes")
+		})
+		var field *task.FieldError
+		if err := <-answer; !errors.As(err, &field) || field.Field != "queue" {
+			t.Errorf("%s: got %v, want a refusal of the queue", name, err)
+		}
+	}
+	left := "SELECT (SELECT COUNT(*) FROM duetime_pauses) + (SELECT COUNT(*) FROM duetime_limits) + (SELECT COUNT(*) FROM duetime_requests)"
+	if n := w.store.Number(left); n != 0 {
+		t.Errorf("%d rows are left of the queue", n)
 	}
 }
 
@@ -131,8 +186,8 @@ func TestWhoSchedulesWaitsForARetirement(t *testing.T) {
 	pipelinetest.Must(t, err)
 	answer := make(chan error, 1)
 	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
-		if found, err := w.store.LockQueue(ctx, tx, "pushes"); err != nil || !found {
-			t.Errorf("lock: %v, %v", found, err)
+		if found, held, err := w.store.LockQueue(ctx, tx, "pushes"); err != nil || !found || held {
+			t.Errorf("lock: %v, %v, %v", found, held, err)
 		}
 		go func() {
 			_, err := client.Schedule(ctx, push.New("ann", 1, task.In(time.Hour)))

@@ -147,6 +147,9 @@ func (c *Console) SetLimits(ctx context.Context, queue string, limits ...LimitCh
 		return err
 	}
 	return c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
+		if err := c.holdQueue(ctx, tx, queue); err != nil {
+			return err
+		}
 		for _, l := range limits {
 			if err := l.set(ctx, c.store, tx, queue); err != nil {
 				return err

@@ -50,6 +50,9 @@ func (c *Console) Pause(ctx context.Context, queue string) (changed bool, err er
 		return false, err
 	}
 	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
+		if err := c.holdQueue(ctx, tx, queue); err != nil {
+			return err
+		}
 		if changed, err = c.store.Pause(ctx, tx, queue, changes.Moment(), time.Time{}); err != nil || !changed {
 			return err
 		}
@@ -73,6 +76,9 @@ func (c *Console) PauseUntil(ctx context.Context, of PauseOf, end task.When) (en
 			return &task.FieldError{Field: "until", Problem: wrong.Problem}
 		}
 		if err := cmp.Or(err, protocol.CheckPauseEnd(until, changes.Moment())); err != nil {
+			return err
+		}
+		if err := c.holdQueue(ctx, tx, of.Queue); err != nil {
 			return err
 		}
 		if ends, err = c.pauseUntil(ctx, tx, changes, of, until); err != nil || !ends.Equal(until) {

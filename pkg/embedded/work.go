@@ -39,7 +39,9 @@ func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 	if err != nil {
 		return err
 	}
-	if err := p.kinds.CheckHandled(func(queue string) (bool, error) { return p.store.HoldQueue(ctx, p.DB(), queue) }); err != nil {
+	if err := p.kinds.CheckHandled(func(queue string) (bool, error) { return p.store.HoldQueue(ctx, p.DB(), queue) }); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("embedded: %w", err)
 	}
 	defer presence.Start(presence.Config{

@@ -449,14 +449,14 @@ var guards = []guard{
 		"internal/store/queues.go",
 		"s.findQueue(ctx, q, queue, s.dialect.forShare())",
 		"s.findQueue(ctx, q, queue, \"\")",
-		"pkg/console TestRetireWaitsForWhoSchedules",
+		"pkg/console TestRetireMeetsWhoSchedules",
 	},
 	{
 		"a queue is retired although a transaction has scheduled into it meanwhile",
 		"pkg/console/addqueue.go",
 		"if err := c.checkUnused(ctx, tx, queue); err != nil {",
 		"if false {",
-		"pkg/console TestRetireWaitsForWhoSchedules",
+		"pkg/console TestRetireCountsUnderTheLock",
 	},
 	{
 		"a row that no worker can run waits for ever",
