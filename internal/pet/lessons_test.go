@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,24 @@ func TestNowLine(t *testing.T) {
 	}
 	w.refused(w.do("GET", "/v1/now?width=1", ""), http.StatusBadRequest, "invalid", "width")
 	w.refused(w.do("GET", "/v1/now?owner="+strings.Repeat("x", 65), ""), http.StatusBadRequest, "invalid", "owner")
+}
+
+// Ends of one moment have dots beside each other, with the names of their pets.
+func TestDotsOfOneMoment(t *testing.T) {
+	t.Parallel()
+	w := taught(t, pet.Lessons{})
+	meals := []task.ID{w.act(w.create("ann").ID, "feed").Meal.TaskID, w.act(w.create("bob").ID, "feed").Meal.TaskID}
+	w.due(w.now(), meals...)
+	w.fire(meals...)
+	at := w.now().UnixMilli()
+	w.store.Exec("UPDATE pet_journal SET due_at_ms = ?, at_ms = ? WHERE event = 'meal_finished' AND task_id IN (?, ?)", at, at, meals[0].String(), meals[1].String())
+	dots := regexp.MustCompile(`<circle class="\w+" (cx="\S+" cy="\S+")`).FindAllStringSubmatch(w.moment("").Line, -1)
+	if len(dots) != 2 || dots[0][1] == dots[1][1] {
+		t.Errorf("the dots are %v, want two beside each other", dots)
+	}
+	if names := strings.Count(w.moment("").Line, `class="name"`); names != 2 {
+		t.Errorf("got %d names, want 2", names)
+	}
 }
 
 // A meal that was moved into the past is late only from its move on.

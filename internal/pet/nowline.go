@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// The now line is a strip of time that is parted by now. Left of it stand the effects of the last minute, as high as they were
+// The now line is a strip of time that is parted by now. Left of it stand the effects of the last time, as high as they were
 // late. Right of it stand the tasks to come. The strip stands still for linePage, and now walks over it.
 const (
-	linePast  = time.Minute
+	minPast   = 20 * time.Second // what is left of now: as much as is to come, within these bounds
+	maxPast   = time.Minute
 	linePage  = 10 * time.Second
 	lineNear  = time.Minute // what comes within it is drawn to scale; the scale shrinks for what comes later
 	lineEdge  = 10          // px at both ends
@@ -23,6 +24,8 @@ const (
 	lineFloor = 106         // y of the time's axis
 	lineHigh  = 132         // height of the drawing
 	lineLanes = 7           // rows on which tasks to come stand
+	lineNames = 6           // dots at most that have a name beside them
+	dotRoom   = 11          // px between two dots
 
 	minLag = time.Millisecond
 	maxLag = 100 * time.Second
@@ -38,6 +41,8 @@ type nowLine struct {
 	last      time.Time // at the right end
 	perSecond float64   // px, in the part that is to scale
 	near, far float64   // px
+	named     bool      // the dots have names
+	ends      [][2]float64
 	strings.Builder
 }
 
@@ -48,8 +53,9 @@ func drawNow(now time.Time, longest time.Duration, width int, pets []Pet, over [
 			longest = max(longest, time.UnixMilli(p.Meal.DueAtMs).Sub(now))
 		}
 	}
-	l := &nowLine{now: now, from: now.Truncate(linePage).Add(-linePast), near: float64(width - 2*lineEdge)}
-	l.to = l.from.Add(linePast + linePage + min(longest, lineNear))
+	past := max(minPast, min(longest, maxPast))
+	l := &nowLine{now: now, from: now.Truncate(linePage).Add(-past), near: float64(width - 2*lineEdge)}
+	l.to = l.from.Add(past + linePage + min(longest, lineNear))
 	l.last = now.Add(longest)
 	if longest > lineNear {
 		l.far = lineFar * l.near
@@ -59,12 +65,13 @@ func drawNow(now time.Time, longest time.Duration, width int, pets []Pet, over [
 	_, _ = fmt.Fprintf(l, `<svg xmlns="http://www.w3.org/2000/svg" class="line" role="img" viewBox="0 0 %d %d" width="%d" height="%d" data-now="%d" data-second="%.3f">`,
 		width, lineHigh, width, lineHigh, now.UnixMilli(), l.perSecond)
 	l.scale(width)
+	pets = slices.DeleteFunc(slices.Clone(pets), func(p Pet) bool { return p.Meal == nil })
+	over = slices.DeleteFunc(slices.Clone(over), func(e ended) bool { return e.Event != eventFinished || e.at().Before(l.from) })
+	l.named = len(pets)+len(over) <= lineNames
 	for _, p := range pets {
-		if p.Meal != nil {
-			l.coming(p)
-		}
+		l.coming(p)
 	}
-	for _, e := range over {
+	for _, e := range slices.Backward(over) { // a newer end does not move an older one's dot
 		l.past(e)
 	}
 	_, _ = fmt.Fprintf(l, `<g class="walker" data-x="%.1f"><path d="M%[1]g 14V%[2]d"/><circle cx="%[1]g" cy="%[2]d" r="3"/><text x="%[1]g" y="10" data-word="now">now</text></g></svg>`,
@@ -127,24 +134,38 @@ func (l *nowLine) coming(p Pet) {
 		class = "late"
 		_, _ = fmt.Fprintf(l, `<path class="wait" d="M%.1f %.1fH%.1f"/>`, tenth(x), tenth(y), tenth(l.x(l.now)))
 	}
-	l.dot(class, x, y, p.ID, p.Meal.TaskID.String(), p.Name)
+	l.dot(class, x, y, p.ID, p.Meal.TaskID.String(), p.Name, p.Name)
 }
 
-// past draws an effect of the last minute.
+// past draws an effect. One that would hide another stands above it.
 func (l *nowLine) past(e ended) {
-	if e.Event != eventFinished || e.at().Before(l.from) {
-		return
-	}
 	class := "past"
 	if e.lag() > lateBy {
 		class = "late"
 	}
-	l.dot(class, l.x(e.at()), height(e.lag()), e.PetID, e.TaskID, fmt.Sprintf("%s · %d ms", e.name, e.LagMs))
+	x, y := l.x(e.at()), height(e.lag())
+	for slices.ContainsFunc(l.ends, func(at [2]float64) bool { return math.Hypot(at[0]-x, at[1]-y) < dotRoom }) {
+		y -= dotRoom
+	}
+	l.ends = append(l.ends, [2]float64{x, y})
+	l.dot(class, x, y, e.PetID, e.TaskID, e.name, fmt.Sprintf("%s · %d ms", e.name, e.LagMs))
 }
 
-func (l *nowLine) dot(class string, x, y float64, pet, id, title string) {
+func (l *nowLine) dot(class string, x, y float64, pet, id, name, title string) {
 	_, _ = fmt.Fprintf(l, `<circle class="%s" cx="%g" cy="%g" r="5" data-pet="%s" data-task="%s"><title>%s</title></circle>`,
 		class, tenth(x), tenth(y), pet, html.EscapeString(id), html.EscapeString(title))
+	if letters := []rune(name); l.named {
+		const room, beside, maxLetters = 90, 9, 12 // px of a name, px from its dot, and letters
+		if len(letters) > maxLetters {
+			letters = append(letters[:maxLetters-1], '…')
+		}
+		left := class != "future" || x > lineEdge+l.near+l.far-room
+		at, anchor := x+beside, "start"
+		if left && x > room {
+			at, anchor = x-beside, "end"
+		}
+		_, _ = fmt.Fprintf(l, `<text class="name" text-anchor="%s" x="%g" y="%g">%s</text>`, anchor, tenth(at), tenth(y+4), html.EscapeString(string(letters)))
+	}
 }
 
 func tenth(px float64) float64 { return math.Round(10*px) / 10 }

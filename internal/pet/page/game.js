@@ -2,6 +2,7 @@
 (function () {
   var jump = 700; // ms that the ring takes to another moment
   var late = 500; // ms after its time a meal waits for a worker
+  var fresh = 10000; // ms for which an end is news
   var rest = 1000, least = 250; // ms between two looks: a meal that ends asks for one sooner
   var lang = localStorage.getItem("lang") || (navigator.language.startsWith("zh") ? "zh" : "en");
   var owner = new URLSearchParams(location.search).get("owner") || "";
@@ -105,6 +106,7 @@
   function taskLine(card, pet) {
     var line = card.part(".task"), last = ends.get(pet.id), of = pet.meal || last;
     card.part(".trace").textContent = last ? traceOf(last) : "";
+    card.part(".trace").classList.toggle("fresh", Boolean(last) && last.times === 1 && page.now() - last.at_ms < fresh);
     card.e.classList.toggle("cancelled", Boolean(!pet.meal && last && last.event === "meal_cancelled"));
     line.replaceChildren();
     if (!of) { return; }
@@ -115,6 +117,12 @@
     line.append(say("task") + " ", link, " · v" + of.version);
   }
 
+  // Where no worker is alive a meal waits from its first moment on.
+  function wait(card, now) {
+    card.waits = card.due > 0 && now - card.due > (page.idle() ? 0 : late);
+    card.e.classList.toggle("waits", card.waits);
+  }
+
   function update(card, pet) {
     var due = pet.meal ? pet.meal.due_at_ms : 0;
     if (due !== card.due) {
@@ -123,9 +131,8 @@
       card.changed = performance.now();
     }
     card.pet = pet;
-    card.waits = due > 0 && page.now() - due > late; // by what was read just now
     card.e.classList.toggle("eating", Boolean(due));
-    card.e.classList.toggle("waits", card.waits);
+    wait(card, page.now());
     card.part(".food-left").textContent = pet.food;
     card.part(".eaten").textContent = pet.meals_eaten;
     card.part(".armed").textContent = pet.autofeed_armed;
@@ -151,6 +158,7 @@
   function draw() {
     var now = Date.now() + ahead;
     cards.forEach(function (card) {
+      wait(card, now);
       var left = card.due ? Math.max(0, shown(card) - now) : 0, part = Math.min(1, left / rules.meal);
       card.part(".ring").setAttribute("stroke-dashoffset", String(1000 * (1 - part)));
       card.part(".food").setAttribute("ry", String(card.due ? 3 + 11 * part : 0));

@@ -3,7 +3,7 @@
 (function () {
   var page = window.petGame, say = page.say, byId = function (id) { return document.getElementById(id); };
   var judgeRest = 2000; // ms between two looks at the judge, who caches
-  var mostTold = 3;
+  var mostTold = 2; // lines, for which the page keeps room
   var lesson = null; // the one whose outcome is awaited
   var workers = [], seen = null;
 
@@ -93,6 +93,8 @@
   }
 
   function alive() { return workers.filter(function (w) { return w.alive; }); }
+
+  page.idle = function () { return workers.length > 0 && !alive().length; };
 
   function showWorkers() {
     byId("workers").replaceChildren.apply(byId("workers"), workers.map(function (w) {

@@ -154,17 +154,18 @@ func (w *world) moved(owner string) task.Task {
 	return made
 }
 
-// film writes an animation of the game, whose worker is killed while three meals go on, two of which end meanwhile.
+// film writes an animation of the game: a meal ends in time, then the worker is killed while three meals go on, two of which end
+// meanwhile.
 func (w *world) film(dir string) {
 	w.t.Helper()
 	succeed := w.mortal()
 	p := openTab(w.t, w.browser, w.game)
-	p.do(chromedp.EmulateViewport(800, 860), theme("light"))
+	p.do(chromedp.EmulateViewport(800, 700), theme("light"))
 	p.show("?owner=ann")
 	for _, name := range []string{"moo", "kit", "tom"} {
 		newPet(p, name, "ann")
 	}
-	eval[bool](p, "document.querySelector('.bar').hidden = true")
+	eval[bool](p, "document.querySelector('.bar').hidden = document.querySelector('.journal').hidden = true")
 	press := func(nth int, act string) func() {
 		return func() {
 			eval[bool](p, fmt.Sprintf("document.querySelectorAll('.pet')[%d].querySelector('[data-act=%s]').click() || true", nth, act))
@@ -178,13 +179,15 @@ func (w *world) film(dir string) {
 		at time.Duration
 		do func()
 	}{
-		{time.Second, press(0, "autofeed")},
-		{2 * time.Second, func() { p.click("[data-lesson=kill]") }},
-		{3 * time.Second, press(0, "speedup")},
-		{3500 * time.Millisecond, press(1, "speedup")},
-		{4 * time.Second, press(0, "speedup")},
-		{4500 * time.Millisecond, press(1, "speedup")},
-		{7500 * time.Millisecond, succeed}, // as what make up starts does
+		{400 * time.Millisecond, press(2, "speedup")},
+		{1100 * time.Millisecond, press(2, "speedup")}, // its time is over
+		{2500 * time.Millisecond, press(2, "feed")},
+		{3500 * time.Millisecond, func() { p.click("[data-lesson=kill]") }},
+		{4300 * time.Millisecond, press(0, "speedup")},
+		{4700 * time.Millisecond, press(1, "speedup")},
+		{5100 * time.Millisecond, press(0, "speedup")},
+		{5800 * time.Millisecond, press(1, "speedup")},
+		{7 * time.Second, succeed}, // as what make up starts does
 	}
 	var frames []image.Image
 	var delays []int
@@ -199,7 +202,7 @@ func (w *world) film(dir string) {
 		now := time.Now()
 		frames, delays = append(frames, frame), append(delays, max(2, int(now.Sub(last).Milliseconds()/10)))
 		last = now
-		time.Sleep(60 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 	var file bytes.Buffer
 	pipelinetest.Must(w.t, gif.EncodeAll(&file, animate(frames, delays)))

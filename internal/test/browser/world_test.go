@@ -54,7 +54,7 @@ func newWorld(t *testing.T, meal time.Duration) *world {
 	return w
 }
 
-// mortal lets the game's page kill the worker. What it returns starts a successor.
+// mortal lets the game's page kill the worker. What it returns starts a successor, which is known before it works.
 func (w *world) mortal() (succeed func()) {
 	folder := w.t.TempDir()
 	noted := func(app pipelinetest.App) {
@@ -67,7 +67,7 @@ func (w *world) mortal() (succeed func()) {
 	}
 	noted(w.worker)
 	w.game = w.Ready(w.t, "game", "DUETIME_GAME__CONSOLE="+w.console, "DUETIME_GAME__LESSONS="+folder).URL(w.t, "game") + "/"
-	return func() { noted(w.Ready(w.t, "worker")) }
+	return func() { noted(w.Start(w.t, "worker")) }
 }
 
 // change makes changes in a transaction, as a service does.
