@@ -312,3 +312,30 @@ func TestFailuresAreCalledSo(t *testing.T) {
 		t.Errorf("the list counts attempts: %s", list)
 	}
 }
+
+// The page of a task has on one axis what happened to it and what will, and says first how it ended.
+func TestTaskOnItsLine(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	made := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	at := "task?id=" + made.ID.String()
+	p.wantHas("a task to come", p.get(200, at), `class="point made"`, `class="point pending"`, `class="now"`, `data-copy="`+made.ID.String()+`"`)
+	for i, fault := range []string{"bank away", "bank shut"} {
+		p.exec("INSERT INTO duetime_history (at, task, event, actor, detail) VALUES (?, ?, 'failed', 'worker', ?)", made.CreatedAt.UnixMilli()+int64(i), made.ID[:], fault)
+	}
+	p.exec("UPDATE duetime_tasks SET attempt = 2, last_error = 'bank shut', run_at = due_at + 5000")
+	page := p.get(200, at)
+	p.wantHas("a task that is retried", page, `class="point was"`, "Next attempt", `<pre class="error">bank shut</pre>`, `<pre class="error">bank away</pre>`)
+	if tries := strings.Count(page, `class="point dead"`); tries != 2 {
+		t.Errorf("got %d attempts on the line, want 2", tries)
+	}
+	if shown := strings.Count(page, `<pre class="error">bank shut`); shown != 1 {
+		t.Errorf("the last error is shown %d times", shown)
+	}
+	p.exec("UPDATE duetime_tasks SET state = 1, finished_at = due_at + 4, updated_at = due_at + 4")
+	page = p.get(200, at)
+	p.wantHas("a done task", page, `<h2 class="why verdict">Done 4.0 ms after its time, at `, `class="point done"`)
+	if strings.Contains(page, `class="now"`) {
+		t.Error("a task that has ended waits for nothing")
+	}
+}

@@ -2,8 +2,11 @@ package consoleweb
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
+	"time"
 
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
@@ -14,9 +17,80 @@ type taskView struct {
 	Task    console.TaskLife
 	Payload string // for people
 	Ended   bool
-	Why     console.Explanation // what it waits for; no answers if that is not known, or it has ended
-	OwnMs   float64             // the call of its own handler
-	Steps   []ranStep           // of a done task's last try; none if they are not known
+	Said    []saidAnswer // what it waits for, or how it ended; none if that is not known
+	Line    []taskMark
+	Failed  []console.Happened // attempts, the newest first
+	OwnMs   float64            // the call of its own handler
+	Steps   []ranStep          // of a done task's last try; none if they are not known
+}
+
+// taskMark is a moment of a task on its line.
+type taskMark struct {
+	lineMoment
+
+	Ms    int64
+	Word  string // the key of its word
+	Class string
+}
+
+// draw places what has happened to the task, and what will, on an axis. Half of it belongs to the gaps alike, so that moments near each
+// other have room; the other half shows how long they were.
+func (t *taskView) draw(v *visit) {
+	const edge, tries = 8, 6 // percent, and attempts at most
+	add := func(ms int64, word, class string) {
+		t.Line = append(t.Line, taskMark{Ms: ms, Word: word, Class: class, lineMoment: lineMoment{Text: v.OnDay(ms)}})
+	}
+	of, state := t.Task, t.Task.State.String()
+	add(of.CreatedAtMs, "created", "made")
+	for i, failed := range t.Failed {
+		if i < tries {
+			add(failed.AtMs, "event.failed", "dead")
+		}
+	}
+	switch {
+	case of.State != task.Pending, of.RunAtMs != of.DueAtMs:
+		add(of.DueAtMs, "due", "was")
+	default:
+		add(of.DueAtMs, "due", state)
+	}
+	switch {
+	case of.FinishedAt != nil:
+		add(*of.FinishedAt, "event."+state, state)
+	case of.RunAtMs != of.DueAtMs:
+		add(of.RunAtMs, "run", state)
+	}
+	if !t.Ended {
+		add(v.now.UnixMilli(), "now", "now")
+	}
+	slices.SortStableFunc(t.Line, func(a, b taskMark) int { return cmp.Compare(a.Ms, b.Ms) })
+	first, last := t.Line[0].Ms, t.Line[len(t.Line)-1].Ms
+	for i := range t.Line {
+		part := float64(i)/float64(len(t.Line)-1) + float64(t.Line[i].Ms-first)/float64(max(1, last-first))
+		t.Line[i].X = percent(edge + (50-edge)*part)
+		t.Line[i].Near = i%2 > 0
+	}
+}
+
+// Earlier are the attempts that failed before the one of the row's error.
+func (t *taskView) Earlier() []console.Happened {
+	if len(t.Failed) == 0 || t.Task.LastError == "" || t.Task.State != task.Pending && t.Task.State != task.Done {
+		return t.Failed
+	}
+	return t.Failed[1:]
+}
+
+// end says how a task has ended.
+func (t *taskView) end(v *visit) saidAnswer {
+	if t.Task.State == task.Cancelled {
+		return saidAnswer{Sentence: v.T("done.never"), Class: "why"}
+	}
+	at := cmp.Or(t.Task.FinishedAt, &t.Task.UpdatedAtMs)
+	lag := *at - max(t.Task.DueAtMs, t.Task.CreatedAtMs)
+	said := saidAnswer{Sentence: v.T("done.at", v.Ms(float64(lag)), time.UnixMilli(*at).In(v.zone).Format("15:04:05.000")), Class: "why"}
+	if lag > lateMs {
+		said.Class = "why warn"
+	}
+	return said
 }
 
 // ranStep is a step of a task's last try, as a part of a bar.
@@ -64,10 +138,20 @@ func readTask(ctx context.Context, v *visit) (any, error) {
 	if life.Ran != nil {
 		out.OwnMs = float64(life.Ran.HandlerMs)
 	}
-	if all := whyLate(ctx, v).value; !out.Ended && len(all.Answers) > 0 {
-		if out.Why, err = all.Task(ctx, id); err != nil {
+	for _, line := range slices.Backward(life.History) {
+		if line.Event == task.EventFailed {
+			out.Failed = append(out.Failed, line)
+		}
+	}
+	out.draw(v)
+	if out.Ended {
+		out.Said = []saidAnswer{out.end(v)}
+	} else if all := whyLate(ctx, v).value; len(all.Answers) > 0 {
+		why, err := all.Task(ctx, id)
+		if err != nil {
 			return nil, err
 		}
+		out.Said = v.Answers(why)
 	}
 	if !v.Hides() {
 		out.Payload = indented(life.Payload, life.PayloadText)

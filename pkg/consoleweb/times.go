@@ -49,6 +49,12 @@ func (v *visit) Lately(ms int64) string {
 	return at.Format("01-02 15:04")
 }
 
+// OnDay is a moment to the second: without its date, if that is today's.
+func (v *visit) OnDay(ms int64) string {
+	c := v.clock(ms, v.now.Format(time.DateOnly))
+	return strings.TrimSpace(c.Day + " " + c.Time)
+}
+
 // Clock is a moment without its day.
 func (v *visit) Clock(ms int64) string { return time.UnixMilli(ms).In(v.zone).Format("15:04") }
 

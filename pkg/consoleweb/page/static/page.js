@@ -15,11 +15,16 @@
   function ask(address) { return htmx.ajax("GET", address, { target: "#dialog-body", swap: "innerHTML" }); }
   window.duetimeAsk = ask;
 
+  if (navigator.clipboard) { document.documentElement.classList.add("copies"); } // only a page that came safely may copy
   document.addEventListener("click", function (e) {
     var link = e.target.closest("a[data-change]");
     if (link && !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0) {
       e.preventDefault();
       ask(link.getAttribute("href"));
+    } else if (e.target.dataset.copy !== undefined) {
+      navigator.clipboard.writeText(e.target.dataset.copy || e.target.parentElement.nextElementSibling.textContent).then(function () {
+        e.target.textContent = e.target.dataset.done;
+      });
     } else if (e.target.closest("#show-keys")) {
       keys.showModal();
     } else if (e.target.closest("#dialog-body [data-no]")) {
@@ -131,13 +136,13 @@
     unanswered.firstElementChild.textContent = "";
     live.classList.remove("old");
   }
-  // New figures leave the reader's place: the focus, and how far tables are scrolled. What is selected, typed, dragged or asked
-  // about is not replaced.
+  // New figures leave the reader's place: the focus, and how far tables are scrolled. What is selected, typed, dragged, opened or
+  // asked about is not replaced.
   var place = null;
   function focusable() { return Array.from(live.querySelectorAll("a[href], button, input, select, .wide")); }
   function isUsed() {
     var selected = !getSelection().isCollapsed && live.contains(getSelection().anchorNode);
-    return selected || dialog.open || live.querySelector(".moving") ||
+    return selected || dialog.open || live.querySelector(".moving, details[open]") ||
       Array.from(live.querySelectorAll("input:not([type=hidden])")).some(function (e) { return e.value !== e.defaultValue; });
   }
   function keepPlace() {
