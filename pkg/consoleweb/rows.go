@@ -17,8 +17,9 @@ type taskTable struct {
 	// OneOwner says that they are all of one owner, whom the page names.
 	OneOwner bool
 
-	found bool  // by a search
-	query query // of the search
+	found bool   // by a search
+	query query  // of the search
+	state string // of all tasks that a search can find; empty: any
 }
 
 // Table is a list of tasks for the template of that name.
@@ -35,8 +36,21 @@ func (v *visit) TableBy(tasks []console.Task, by time.Duration) taskTable {
 }
 
 // Found is a list of tasks that a search has found.
-func (v *visit) Found(q query, tasks []console.Task) taskTable {
-	return taskTable{visit: v, Tasks: tasks, found: true, query: q}
+func (v *visit) Found(s *search) taskTable {
+	return taskTable{visit: v, Tasks: s.Page.Tasks, found: true, query: s.Query, state: s.State}
+}
+
+// Shows reports whether a column says something: not what the query has said, and not nothing in each row.
+func (t taskTable) Shows(column string) bool {
+	switch column {
+	case "state":
+		return t.state == ""
+	case "kind", "queue":
+		return !t.query.has(column)
+	case "failures":
+		return slices.ContainsFunc(t.Tasks, func(one console.Task) bool { return one.Attempt > 0 })
+	}
+	return slices.ContainsFunc(t.Tasks, func(one console.Task) bool { return one.FinishedAt != nil })
 }
 
 // Narrower is the address of the search with one clause more; empty if it has the clause, and for a list of another view.

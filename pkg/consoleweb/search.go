@@ -191,6 +191,17 @@ type search struct {
 	Renewed   string // the address of the list if it is read again and again: it costs little
 }
 
+// Matching is how many tasks a mass change of the list would take, as far as the list says.
+func (s *search) Matching() string {
+	switch {
+	case s.State == "":
+		return ""
+	case s.Next+s.First == "":
+		return textOf(len(s.Page.Tasks))
+	}
+	return textOf(console.DefaultPage) + "+"
+}
+
 // bound is one end of a window, in Unix milliseconds, with the key of its word.
 type bound struct {
 	Word string

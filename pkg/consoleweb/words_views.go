@@ -42,7 +42,6 @@ func viewWords() map[string]words {
 		"lifecut":      {"Older lines are left out.", "较早的记录未显示。"},
 		"nolife":       {"Nothing has been recorded.", "没有记录。"},
 		"when":         {"When", "时间"},
-		"lateorin":     {"Late / in", "迟到 / 剩余"},
 		"event":        {"Event", "事件"},
 		"actor":        {"By", "操作者"},
 		"detail":       {"Detail", "详情"},
@@ -62,13 +61,10 @@ func viewWords() map[string]words {
 		"list":         {"List", "列出"},
 		"moveto":       {"New time", "新时间"},
 		"ended":        {"This task has ended: nothing can change it.", "任务已结束，无法再修改。"},
-		"bulk":         {"Change all that match", "修改全部符合的任务"},
+		"bulk":         {"Change all %s that match", "修改全部 %s 符合的任务"},
 		"bulkverb":     {"Change", "操作"},
-		"bulktext": {
-			"A preview comes first. Move, Cancel and Move to another queue are for pending tasks, the others for dead ones.",
-			"先显示预览。改期、取消和换队列用于待执行任务，其余用于死亡任务。",
-		},
-		"preview": {"Preview", "预览"},
+		"bulktext":     {"A preview comes first.", "先显示预览。"},
+		"preview":      {"Preview", "预览"},
 	}
 }
 
