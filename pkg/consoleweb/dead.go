@@ -49,6 +49,22 @@ type deadKind struct {
 	Groups []console.DeadGroup
 }
 
+// deadCount is how many tasks are dead, as one of the readings says.
+type deadCount struct {
+	text string
+	n    int64
+	atMs int64
+}
+
+// Dead is how many tasks are dead, for the menu; empty if there are none, or nobody has counted them for a while.
+func (v *visit) Dead() string {
+	const old = time.Minute
+	if d := v.site.dead.Load(); d != nil && d.n > 0 && time.Since(time.UnixMilli(d.atMs)) < old {
+		return d.text
+	}
+	return ""
+}
+
 func readDead(ctx context.Context, v *visit) (any, error) {
 	out := &deadView{Typed: strings.TrimSpace(v.r.FormValue("since"))}
 	q, c := console.DeadQuery{Limit: maxDeadGroups}, v.site.c

@@ -3,6 +3,7 @@ package consoleweb_test
 import (
 	"context"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -101,7 +102,7 @@ func TestNowSaysWhatIsLate(t *testing.T) {
 	}
 	page := shows(`<h2 class="why verdict">Nothing is late now.</h2>`)
 	p.wantHas("now, after a task was late", page, "<p>Of 2 tasks that fired in 15 min, 1 came over a second late.",
-		"4.0 ms / 1 min 19 s", "12 ms / 12 ms", "40 order.charge", `class="curve late" d="M`, ">1.42.0 began</text>")
+		"4.0 ms / 1 min 19 s", "12 ms / 12 ms", "40 order.charge", `class="curve late" d="M`, `class="curve p50" d="M`, ">0.1 ms</text>", ">1.42.0 began</text>")
 	late := p.schedule(charge.New("eve", Charge{1}, task.In(0)))
 	p.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at WHERE id = ?", late.ID[:])
 	shows("Tasks of queue payments are late, and nothing that was read says why: 1, most of kind order.charge, the oldest by 2 h.",
@@ -343,5 +344,30 @@ func TestTaskOnItsLine(t *testing.T) {
 	p.wantHas("a done task", page, `<h2 class="why verdict">Done 4.0 ms after its time, at `, `class="point done"`)
 	if strings.Contains(page, `class="now"`) {
 		t.Error("a task that has ended waits for nothing")
+	}
+}
+
+// The menu says how many tasks are dead, as the figures of Now do; on the page and with its next figures.
+func TestMenuCountsTheDead(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.dead(2)
+	p.figuresWith("now", `<b id="dead-count">2</b>`)
+	p.wantHas("new figures", p.get(200, "now?part=live"), `<b id="dead-count" hx-swap-oob="true">2</b>`)
+	p.wantHas("another view", p.get(200, "system"), `<b id="dead-count">2</b>`)
+}
+
+// A count has one height on both sides of now, and a burst is higher than what it is beside.
+func TestCountsHaveOneScale(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	ended := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour))).ID
+	past := time.Now().Add(-10 * time.Minute).UnixMilli()
+	p.exec("UPDATE duetime_tasks SET state = 1, version = 2, created_at = ?, due_at = ?, run_at = ?, finished_at = ?, updated_at = ? WHERE id = ?", past, past, past, past, past, ended[:])
+	p.schedule(charge.New("ada", Charge{1}, task.In(20*time.Minute)))
+	page := p.figuresWith("now", `class="fired" d="M`, `class="bar" d="M`)
+	tops := regexp.MustCompile(`class="(?:fired|bar)" d="M\S+ 88V(\S+)h`).FindAllStringSubmatch(page, -1)
+	if len(tops) != 2 || tops[0][1] != tops[1][1] {
+		t.Errorf("one task fired and one due have the heights %v: %s", tops, page)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/duetime/duetime/pkg/console"
@@ -89,6 +90,7 @@ type site struct {
 	access   *access
 	log      *slog.Logger
 	readings *readings
+	dead     atomic.Pointer[deadCount]
 	walks    chan struct{} // holds one value while somebody reads rows of all owners
 }
 

@@ -124,6 +124,9 @@ func readNow(ctx context.Context, v *visit) (any, error) {
 	if out.Ready {
 		out.fill(v)
 	}
+	if n := out.States["dead"]; out.FrameErr == nil {
+		v.site.dead.Store(&deadCount{v.Counted(n, out.MaxState), n, out.AtMs})
+	}
 	return out, nil
 }
 

@@ -3,6 +3,7 @@ package consoleweb
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,14 +11,14 @@ import (
 )
 
 // nowLine is the picture of lag and of what is due, on one axis that now parts. Places along the axis are in percent of a side:
-// texts keep their size however wide the page is. Curves stand in boxes of lineUnits by lineHeight, which are stretched.
+// texts keep their size however wide the page is. Curves and bars stand in boxes of lineUnits by lagHeight or countHeight, which are stretched.
 type nowLine struct {
 	AtMs, LengthMs int64 // of the figures, and of a side
 
-	LagMarks, DueMarks  []lineMark
-	LagTop, DueTop      float64 // the highest values of the scales
-	Area99, Area50      string  // below the curves of p99 and p50
-	P99, Late           string  // the curve of p99, and the parts of it that are late
+	LagMarks, Marks     []lineMark
+	LagTop, Top         float64 // the highest values of the scales of lag and of counts
+	Area99              string  // below the curve of p99
+	P50, P99, Late      string  // curves, and the parts of p99's that are late
 	Fired, FiredLate    string  // bars, as the next two
 	Bars, Over          string
 	RateY               float64 // of what the workers did under load in a step; 0: it is not known
@@ -63,17 +64,20 @@ type linePeak struct {
 }
 
 const (
-	lineUnits  = 1000
-	lineHeight = 144 // of both plots
-	stripUnits = 120 // of a side of a row's strip
-	stripPeak  = 20
-	lineLinks  = 6 // on a phone a side has room for so many that fingers can tell apart
-	maxDeploys = 3
+	lineUnits   = 1000
+	lagHeight   = 78
+	countHeight = 88  // on both sides, above one foot
+	markRoom    = 11  // px of a name on a scale
+	leastLag    = .1  // ms, where the scale begins
+	stripUnits  = 120 // of a side of a row's strip
+	stripPeak   = 20
+	lineLinks   = 6 // on a phone a side has room for so many that fingers can tell apart
+	maxDeploys  = 3
 )
 
 // lagMarks are the names on the scale of lag, in milliseconds.
 func lagMarks() []float64 {
-	return []float64{1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000}
+	return []float64{leastLag, 1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000}
 }
 
 func rounded(f float64) int64 { return int64(math.Round(f)) }
@@ -81,6 +85,14 @@ func rounded(f float64) int64 { return int64(math.Round(f)) }
 // draw makes the picture.
 func (n *nowView) draw(v *visit) nowLine {
 	l := nowLine{AtMs: n.AtMs, LengthMs: n.length.Milliseconds()}
+	l.Top = max(10, n.Ahead.CapacityLow*n.step.Seconds())
+	for _, s := range n.Lag.Steps {
+		l.Top = max(l.Top, float64(s.Fired))
+	}
+	for _, s := range n.Ahead.Steps {
+		l.Top = max(l.Top, float64(n.due(s)))
+	}
+	l.mark(v)
 	n.drawLag(v, &l)
 	n.drawDue(v, &l)
 	for at := range walls(time.UnixMilli(l.AtMs-l.LengthMs).In(v.zone), n.tick) {
@@ -114,33 +126,54 @@ func (l *nowLine) will(ms int64) float64 {
 	return lineUnits * float64(max(ms, l.AtMs)-l.AtMs) / float64(l.LengthMs)
 }
 
-// lagY is the height of a lag on a logarithmic scale from 1 ms on.
+// lagY is the height of a lag on a logarithmic scale.
 func (l *nowLine) lagY(ms float64) float64 {
-	return lineHeight * (1 - math.Log10(max(1, ms))/math.Log10(l.LagTop))
+	return lagHeight * (1 - math.Log10(max(leastLag, ms)/leastLag)/math.Log10(l.LagTop/leastLag))
 }
 
-// dueY is the height of some tasks on a logarithmic scale: beside a burst the others can be seen.
-func (l *nowLine) dueY(tasks float64) float64 {
-	return lineHeight * (1 - math.Log1p(tasks)/math.Log1p(l.DueTop))
+// countY is the height of some tasks by the square root: a burst looks like one, and beside it the others can be seen.
+func (l *nowLine) countY(tasks float64) float64 { return countHeight * (1 - math.Sqrt(tasks/l.Top)) }
+
+// mark names round counts that have room on the scale, from the highest on.
+func (l *nowLine) mark(v *visit) {
+	last := -2.0 * markRoom
+	for ten := math.Pow10(int(math.Log10(l.Top))); ten >= 1; ten /= 10 {
+		for _, times := range []float64{5, 2, 1} {
+			if y := l.countY(times * ten); y >= 0 && y-last >= 2*markRoom && y <= countHeight-markRoom {
+				l.Marks, last = append(l.Marks, lineMark{Y: y, Text: v.Short(int64(times * ten))}), y
+			}
+		}
+	}
+}
+
+// bar writes a bar of some tasks.
+func (l *nowLine) bar(b *strings.Builder, x, w float64, tasks int64) {
+	y, wide := l.countY(float64(tasks)), w*.86
+	fmt.Fprintf(b, "M%.1f %dV%.1fh%.1fV%dz", x, countHeight, y, wide, countHeight)
 }
 
 // drawLag draws what was.
 func (n *nowView) drawLag(v *visit, l *nowLine) {
-	highest, fullest := 0.0, int64(1)
+	highest := 0.0
 	for _, s := range n.Lag.Steps {
-		highest, fullest = max(highest, s.P99), max(fullest, s.Fired)
+		highest = max(highest, s.P99)
 	}
 	for _, ms := range lagMarks() {
 		if l.LagTop = ms; ms >= max(highest, 10_000) {
 			break
 		}
 	}
-	for _, ms := range lagMarks() {
-		if ms <= l.LagTop {
-			l.LagMarks = append(l.LagMarks, lineMark{l.lagY(ms), v.Span(int64(ms)), ms == lateMs})
+	last := -float64(markRoom)
+	for _, ms := range slices.Backward(lagMarks()) {
+		y, text := l.lagY(ms), v.Span(int64(ms))
+		if ms > l.LagTop || y-last < markRoom {
+			continue
 		}
+		if ms < 1 {
+			text = v.Ms(ms)
+		}
+		l.LagMarks, last = append(l.LagMarks, lineMark{y, text, ms == lateMs}), y
 	}
-	const bar = 32 // height of the fullest one
 	var fired, late strings.Builder
 	stepMs := n.step.Milliseconds()
 	for _, s := range n.Lag.Steps {
@@ -151,10 +184,9 @@ func (n *nowView) drawLag(v *visit, l *nowLine) {
 		}
 		text := v.Clock(s.AtMs) + ": " + v.T("now.fired", v.N(s.Fired))
 		if s.Fired > 0 {
-			h := bar * math.Log1p(float64(s.Fired)) / math.Log1p(float64(fullest))
-			fmt.Fprintf(&fired, "M%.1f 0h%.1fv%.1fh-%.1fz", x, w*.86, h, w*.86)
+			l.bar(&fired, x, w, s.Fired)
 			if s.Late > 0 {
-				fmt.Fprintf(&late, "M%.1f 0h%.1fv%.1fh-%.1fz", x, w*.86, max(2, h*float64(s.Late)/float64(s.Fired)), w*.86)
+				l.bar(&late, x, w, s.Late)
 			}
 			text += " · p50 " + v.Ms(s.P50) + " · p99 " + v.Ms(s.P99) + " · " + v.T("lag.max") + " " + v.Ms(s.Max)
 		}
@@ -163,15 +195,15 @@ func (n *nowView) drawLag(v *visit, l *nowLine) {
 	l.Fired, l.FiredLate = fired.String(), late.String()
 	fires := func(s console.LagStep) bool { return s.Fired > 0 }
 	p50, p99 := func(s console.LagStep) float64 { return s.P50 }, func(s console.LagStep) float64 { return s.P99 }
-	l.Area99, l.Area50 = l.curve(n, true, fires, p99), l.curve(n, true, fires, p50)
-	l.P99 = l.curve(n, false, fires, p99)
+	l.Area99 = l.curve(n, true, fires, p99)
+	l.P50, l.P99 = l.curve(n, false, fires, p50), l.curve(n, false, fires, p99)
 	l.Late = l.curve(n, false, func(s console.LagStep) bool { return s.P99 > lateMs }, p99)
 }
 
 // curve goes through the values of the steps that count, or around the area below them. Other steps interrupt it.
 func (l *nowLine) curve(n *nowView, area bool, counts func(console.LagStep) bool, of func(console.LagStep) float64) string {
 	var b strings.Builder
-	foot := fmt.Sprintf("V%d", lineHeight)
+	foot := fmt.Sprintf("V%d", lagHeight)
 	inside, end, y := false, 0.0, 0.0
 	leave := func() {
 		if !inside {
@@ -193,7 +225,7 @@ func (l *nowLine) curve(n *nowView, area bool, counts func(console.LagStep) bool
 		switch {
 		case inside:
 		case area:
-			fmt.Fprintf(&b, "M%.1f %dV%.1f", from, lineHeight, y)
+			fmt.Fprintf(&b, "M%.1f %dV%.1f", from, lagHeight, y)
 		default:
 			fmt.Fprintf(&b, "M%.1f %.1f", from, y)
 		}
@@ -207,15 +239,8 @@ func (l *nowLine) curve(n *nowView, area bool, counts func(console.LagStep) bool
 // drawDue draws what will be.
 func (n *nowView) drawDue(v *visit, l *nowLine) {
 	perStep := n.Ahead.CapacityLow * n.step.Seconds()
-	l.DueTop = max(10, perStep)
-	for _, s := range n.Ahead.Steps {
-		l.DueTop = max(l.DueTop, float64(n.due(s)))
-	}
-	for mark := 1.0; mark <= l.DueTop; mark *= 10 {
-		l.DueMarks = append(l.DueMarks, lineMark{Y: l.dueY(mark), Text: v.Short(int64(mark))})
-	}
 	if perStep > 0 {
-		l.RateY = l.dueY(perStep)
+		l.RateY = max(1, l.countY(perStep)) // 0 is none
 	}
 	var bars, over strings.Builder
 	links := make([]lineLink, lineLinks)
@@ -227,11 +252,11 @@ func (n *nowView) drawDue(v *visit, l *nowLine) {
 			continue
 		}
 		if tasks > 0 {
-			b, y := &bars, l.dueY(float64(tasks))
+			b := &bars
 			if perStep > 0 && float64(tasks) > perStep {
 				b = &over
 			}
-			fmt.Fprintf(b, "M%.1f %dv-%.1fh%.1fv%.1fz", x, lineHeight, lineHeight-y, w*.86, lineHeight-y)
+			l.bar(b, x, w, tasks)
 		}
 		at := min(lineLinks-1, int(x/lineUnits*lineLinks))
 		had[at] += tasks
@@ -275,19 +300,8 @@ func (n *nowView) peak(v *visit, l *nowLine) *linePeak {
 	if work := n.work(v, tasks); work != "" {
 		p.Work = v.T("ahead.takes", work)
 	}
-	const label, beside = 36, 3 // how far down the name reaches, and how many steps as high as that it steps aside for
-	first, last := nth, nth
-	for last+1 < len(steps) && last < nth+beside && l.dueY(float64(n.due(steps[last+1]))) < label {
-		last++
-	}
-	for first > 0 && first > nth-beside && l.dueY(float64(n.due(steps[first-1]))) < label {
-		first--
-	}
-	x := l.will(steps[last].AtMs + n.Ahead.StepMs)
-	if p.Left = x > lineUnits/2; p.Left {
-		x = l.will(steps[first].AtMs)
-	}
-	p.X = percent(x / 10)
+	x := l.will(top.AtMs + n.Ahead.StepMs/2) // its name stands above all bars
+	p.X, p.Left = percent(x/10), x > lineUnits/2
 	return p
 }
 
@@ -310,7 +324,7 @@ type strip struct{ Was, Late, Will string }
 func (n *nowView) strip(name string, fullest int64) strip {
 	over := n.Lag.Groups[name]
 	height := func(tasks int64) float64 {
-		return stripPeak * math.Log1p(float64(tasks)) / math.Log1p(float64(fullest))
+		return stripPeak * math.Sqrt(float64(tasks)/float64(fullest))
 	}
 	w := stripUnits * float64(n.step) / float64(n.length)
 	var was, late, will outline

@@ -151,6 +151,9 @@ func (v *visit) Live() string {
 	return path.Base(v.r.URL.Path) + "?" + q.Encode()
 }
 
+// IsPart reports whether a part of the page is written, and not its menu.
+func (v *visit) IsPart() bool { return v.r.FormValue("part") != "" }
+
 // Menu lists the views of the menu.
 func (v *visit) Menu() []menuItem {
 	var items []menuItem
