@@ -68,7 +68,7 @@ const (
 	lagHeight   = 78
 	countHeight = 88  // on both sides, above one foot
 	markRoom    = 11  // px of a name on a scale
-	leastLag    = .1  // ms, where the scale begins
+	minLag      = .1  // ms, where the scale begins
 	stripUnits  = 120 // of a side of a row's strip
 	stripPeak   = 20
 	lineLinks   = 6 // on a phone a side has room for so many that fingers can tell apart
@@ -77,7 +77,7 @@ const (
 
 // lagMarks are the names on the scale of lag, in milliseconds.
 func lagMarks() []float64 {
-	return []float64{leastLag, 1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000}
+	return []float64{minLag, 1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000}
 }
 
 func rounded(f float64) int64 { return int64(math.Round(f)) }
@@ -128,7 +128,7 @@ func (l *nowLine) will(ms int64) float64 {
 
 // lagY is the height of a lag on a logarithmic scale.
 func (l *nowLine) lagY(ms float64) float64 {
-	return lagHeight * (1 - math.Log10(max(leastLag, ms)/leastLag)/math.Log10(l.LagTop/leastLag))
+	return lagHeight * (1 - math.Log10(max(minLag, ms)/minLag)/math.Log10(l.LagTop/minLag))
 }
 
 // countY is the height of some tasks by the square root: a burst looks like one, and beside it the others can be seen.

@@ -36,7 +36,7 @@ type taskMark struct {
 // draw places what has happened to the task, and what will, on an axis. Half of it belongs to the gaps alike, so that moments near each
 // other have room; the other half shows how long they were.
 func (t *taskView) draw(v *visit) {
-	const edge, tries = 8, 6 // percent, and attempts at most
+	const edge, tries = 10, 6 // percent, and attempts at most
 	add := func(ms int64, word, class string) {
 		t.Line = append(t.Line, taskMark{Ms: ms, Word: word, Class: class, lineMoment: lineMoment{Text: v.OnDay(ms)}})
 	}
