@@ -160,7 +160,7 @@ func (w *world) film(dir string) {
 	w.t.Helper()
 	succeed := w.mortal()
 	p := openTab(w.t, w.browser, w.game)
-	p.do(chromedp.EmulateViewport(800, 700), theme("light"))
+	p.do(chromedp.EmulateViewport(800, 820), theme("light"))
 	p.show("?owner=ann")
 	for _, name := range []string{"moo", "kit", "tom"} {
 		newPet(p, name, "ann")
