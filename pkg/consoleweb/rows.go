@@ -45,8 +45,10 @@ func (t taskTable) Shows(column string) bool {
 	switch column {
 	case "state":
 		return t.state == ""
-	case "kind", "queue":
-		return !t.query.has(column)
+	case "kind":
+		return !t.query.has("kind")
+	case "queue":
+		return !t.found || oneQueue(t.Tasks) == ""
 	case "failures":
 		return slices.ContainsFunc(t.Tasks, func(one console.Task) bool { return one.Attempt > 0 })
 	}
@@ -59,6 +61,14 @@ func (t taskTable) Narrower(key, value string) string {
 		return ""
 	}
 	return t.Link("tasks", "q", t.query.With(key, value))
+}
+
+// oneQueue is the queue that all of the tasks are in; empty if they are in several.
+func oneQueue(tasks []console.Task) string {
+	if len(tasks) == 0 || slices.ContainsFunc(tasks, func(one console.Task) bool { return one.Queue != tasks[0].Queue }) {
+		return ""
+	}
+	return tasks[0].Queue
 }
 
 // Moved is when a task is due after the move: not before now.

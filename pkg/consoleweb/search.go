@@ -191,6 +191,9 @@ type search struct {
 	Renewed   string // the address of the list if it is read again and again: it costs little
 }
 
+// OneQueue is the queue that all listed tasks are in, which has no column then.
+func (s *search) OneQueue() string { return oneQueue(s.Page.Tasks) }
+
 // Matching is how many tasks a mass change of the list would take, as far as the list says.
 func (s *search) Matching() string {
 	switch {
