@@ -107,7 +107,7 @@ func comparedCells(t *testing.T) []string {
 		"A million entries were back after " + tableBelow(t, "Recovery").quote("duetime", "whole (s)") + " s |",
 		fmt.Sprintf("| %s with a rescue after 3 s;", strings.Replace(killed(t, "river"), ",", " with effects in MySQL,", 1)),
 		fmt.Sprintf("| asynq | Redis | %s: a lease", killed(t, "asynq, tuned")),
-		fmt.Sprintf("| %s on Redis, its default |", killed(t, "BullMQ")),
+		fmt.Sprintf("| %s on Redis with its defaults:", killed(t, "BullMQ")),
 		fmt.Sprintf("if they are quorum queues | %s |", killed(t, rabbit)),
 		fmt.Sprintf("unless set otherwise | %s |", killed(t, timers)),
 		fmt.Sprintf("| cron and a table | your table | %s |", killed(t, "table scan")),
