@@ -128,25 +128,16 @@ func (k *Kinds) CheckHandled(hold Hold) error {
 
 // CheckSpecs is Check for all specs, of which most have one kind.
 func (k *Kinds) CheckSpecs(specs []task.Spec, hold Hold) error {
-	type checked struct{ kind, queue string }
-	var last checked
-	var others map[checked]bool
+	var last task.KindInfo
 	for _, spec := range specs {
 		kind := spec.Kind()
-		this := checked{kind.Name, kind.Queue}
-		if kind.Name == "" || this == last || others[this] {
+		if kind.Name == "" || kind.Name == last.Name && kind.Queue == last.Queue {
 			continue // a kind without a name is refused with the rest of the input
 		}
 		if err := k.Check(kind, hold); err != nil {
 			return fmt.Errorf("schedule %s: %w", spec.ID(), err)
 		}
-		if last != (checked{}) {
-			if others == nil {
-				others = map[checked]bool{}
-			}
-			others[last] = true
-		}
-		last = this
+		last = kind
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The now line is a strip of time that is parted by now. Left of it stand the effects of the last time, as high as they were
+// The now line is a strip of time that is parted by now. Left of it stand the latest effects, as high as they were
 // late. Right of it stand the tasks to come. The strip stands still for linePage, and now walks over it.
 const (
 	minPast   = 20 * time.Second // what is left of now: as much as is to come, within these bounds

@@ -99,13 +99,21 @@ func (t *Tx) holdQueues(ctx context.Context, specs []task.Spec) error {
 	return t.kinds.CheckSpecs(specs, t.hold(ctx))
 }
 
+// hold asks once for each queue: specs of several kinds may take turns.
 func (t *Tx) hold(ctx context.Context) kinds.Hold {
+	var held []string
 	return func(queue string) (bool, error) {
+		if slices.Contains(held, queue) {
+			return true, nil
+		}
 		added, err := t.rows.HoldQueue(ctx, t.db, queue)
 		if err != nil {
-			err = t.ledger.Fail(err)
+			return false, t.ledger.Fail(err)
 		}
-		return added, err
+		if added {
+			held = append(held, queue)
+		}
+		return added, nil
 	}
 }
 
