@@ -31,7 +31,7 @@ func run(ctx context.Context, env *process.Env) error {
 	dispatcher, err := dispatch.New(dispatch.Config{
 		Lead: cfg.Event.Lead, Now: p.Clock.Now, Layout: p.Store.Layout, Logger: env.Log(), Metrics: env.Registry,
 		Loops: loop.NewSuccesses(env.Registry), Queues: cfg.Queues,
-		Further: func(ctx context.Context) ([]string, error) {
+		Added: func(ctx context.Context) ([]string, error) {
 			queues, err := p.Store.Queues(ctx)
 			if err == nil {
 				p.Stream.SetFurther(queues) // a topic that is lost is made anew

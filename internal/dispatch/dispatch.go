@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,13 +53,11 @@ type Config struct {
 	Now     func() time.Time
 	Layout  func(ctx context.Context) (protocol.Layout, error) // says which shards are polled; read each term and each second
 	Queues  []string                                           // queues with topics; hints of other queues go to these
-	Further func(ctx context.Context) ([]string, error)        // queues that operators have added; read each second; nil: none
+	Added   func(ctx context.Context) ([]string, error)        // queues that operators have added; read each term and each second; nil: none
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil: none
 	Loops   *loop.Successes       // nil: none
 	Tracer  trace.TracerProvider  // nil: the global one
-
-	further *further
 }
 
 // ErrFenced ends a term: a shard holds a newer epoch.
@@ -78,7 +77,8 @@ type Dispatcher struct {
 	stream   Stream
 	metrics  *metrics
 	tracer   trace.Tracer
-	unlisted *unlisted
+	unlisted unlisted
+	added    atomic.Pointer[[]string] // queues that operators have added, as last read; nil before
 }
 
 // New checks the configuration; Now and Layout are required.
@@ -86,13 +86,12 @@ func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
 	if cfg.Now == nil || cfg.Layout == nil {
 		return nil, errors.New("dispatch: Now and Layout must be set")
 	}
-	cfg.further = new(further)
 	cfg.Limit = cmp.Or(cfg.Limit, 500)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	cfg.Tracer = cmp.Or(cfg.Tracer, otel.GetTracerProvider())
 	return &Dispatcher{
 		cfg: cfg, index: index, stream: stream, metrics: newMetrics(cfg.Metrics, cfg.Now), tracer: cfg.Tracer.Tracer(tracerName),
-		unlisted: &unlisted{cfg: cfg, warned: map[string]time.Time{}},
+		unlisted: unlisted{warned: map[string]time.Time{}},
 	}, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/duetime/duetime/internal/protocol"
@@ -30,28 +29,22 @@ func (c Config) hints(entries []protocol.Entry) []protocol.Entry {
 
 // isStray reports whether the entry's queue is neither configured nor was added, so that its hint may have to go to another queue. The witness's
 // queue is in no configuration, and no worker of another queue may meet its tasks.
-func (c Config) isStray(e protocol.Entry) bool {
-	return len(c.Queues) > 0 && !slices.Contains(c.Queues, e.Queue) && e.Queue != protocol.WitnessQueue && !slices.Contains(c.further.names(), e.Queue)
-}
-
-// further has the queues that operators have added, as of the last look.
-type further struct{ last atomic.Pointer[[]string] }
-
-func (f *further) names() []string {
-	if f == nil || f.last.Load() == nil {
-		return nil
+func (d *Dispatcher) isStray(e protocol.Entry) bool {
+	if len(d.cfg.Queues) == 0 || slices.Contains(d.cfg.Queues, e.Queue) || e.Queue == protocol.WitnessQueue {
+		return false
 	}
-	return *f.last.Load()
+	added := d.added.Load()
+	return added == nil || !slices.Contains(*added, e.Queue)
 }
 
 // learnQueues reads the queues that operators have added. While MySQL is away, the last ones are known.
 func (d *Dispatcher) learnQueues(ctx context.Context) error {
-	if d.cfg.Further == nil {
+	if d.cfg.Added == nil {
 		return nil
 	}
-	queues, err := d.cfg.Further(ctx)
+	queues, err := d.cfg.Added(ctx)
 	if err == nil {
-		d.cfg.further.last.Store(&queues)
+		d.added.Store(&queues)
 	}
 	return err
 }
@@ -72,12 +65,12 @@ func (s *shard) send(ctx context.Context, entries []protocol.Entry) []error {
 	var at []int
 	var moved []protocol.Entry
 	for i, err := range errs {
-		if e := entries[i]; isPermanent(err) && s.d.cfg.isStray(e) {
+		if e := entries[i]; isPermanent(err) && s.d.isStray(e) {
 			e.Queue = s.d.cfg.substituteQueue(e)
 			at, moved = append(at, i), append(moved, e)
 		}
 	}
-	s.d.unlisted.warn(ctx, entries)
+	s.d.warnOfStrays(ctx, entries)
 	if len(moved) == 0 {
 		return errs
 	}
@@ -99,21 +92,20 @@ const (
 	maxUnlistedQueues = 100         // that are warned of: rows of other programs can name any number
 )
 
-// unlisted warns of queues that have a topic but are neither in this process's configuration nor were added: their tasks run, but no metric
-// shows their lag.
+// unlisted are the queues of which was warned.
 type unlisted struct {
-	cfg Config
-
 	mu     sync.Mutex
 	warned map[string]time.Time // by queue
 }
 
-func (u *unlisted) warn(ctx context.Context, entries []protocol.Entry) {
+// warnOfStrays warns of queues that have a topic but are neither in this process's configuration nor were added: their tasks run, but no
+// metric shows their lag.
+func (d *Dispatcher) warnOfStrays(ctx context.Context, entries []protocol.Entry) {
 	for _, e := range entries {
-		if !u.cfg.isStray(e) || !u.isNew(e.Queue, time.Now()) {
+		if !d.isStray(e) || !d.unlisted.isNew(e.Queue, time.Now()) {
 			continue
 		}
-		u.cfg.Logger.WarnContext(ctx, "queue is not in the configuration of this process: add it by duetime queue add",
+		d.cfg.Logger.WarnContext(ctx, "queue is not in the configuration of this process: add it by duetime queue add",
 			"queue", e.Queue, "task_id", e.ID, "kind", e.Kind)
 	}
 }

@@ -88,7 +88,7 @@ func TestQueueOutsideTheConfigurationIsNamed(t *testing.T) {
 	if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != 1 {
 		t.Errorf("%d warnings, want 1:\n%s", n, log.String())
 	}
-	w.unlisted.warn(t.Context(), []protocol.Entry{{Queue: "bad"}, {Queue: "default"}, {Queue: protocol.WitnessQueue}})
+	w.warnOfStrays(t.Context(), []protocol.Entry{{Queue: "bad"}, {Queue: "default"}, {Queue: protocol.WitnessQueue}})
 	if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != 1 {
 		t.Errorf("%d warnings within a minute, want 1:\n%s", n, log.String())
 	}
@@ -100,17 +100,17 @@ func TestAddedQueueIsNoStray(t *testing.T) {
 	var added atomic.Pointer[[]string]
 	added.Store(&[]string{})
 	w := newWorld(t, worldtest.Memory(t).Addr(), Config{
-		Queues: []string{"default"}, Further: func(context.Context) ([]string, error) { return *added.Load(), nil },
+		Queues: []string{"default"}, Added: func(context.Context) ([]string, error) { return *added.Load(), nil },
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Lead(ctx, 1, w.term) }()
 	entry := protocol.Entry{Queue: "pushes"}
-	pipelinetest.Await(t, "a stray", func() bool { return w.cfg.isStray(entry) })
+	pipelinetest.Await(t, "a stray", func() bool { return w.isStray(entry) })
 	added.Store(&[]string{"pushes"})
-	pipelinetest.Await(t, "no stray", func() bool { return !w.cfg.isStray(entry) })
+	pipelinetest.Await(t, "no stray", func() bool { return !w.isStray(entry) })
 	added.Store(&[]string{})
-	pipelinetest.Await(t, "a stray again", func() bool { return w.cfg.isStray(entry) })
+	pipelinetest.Await(t, "a stray again", func() bool { return w.isStray(entry) })
 	stop()
 	pipelinetest.Must(t, <-ended)
 }
