@@ -30,14 +30,14 @@ func (t *tool) queueList() *cobra.Command {
 		Long: `Show what bounds each queue.
 
 A queue is limited while due tasks wait for its rate or its concurrency. They are late by intent: the lag does not count
-that wait.`,
+that wait. The OWNER RATE is for each owner: tasks that would run too soon are put off to their slots, and hold up no other owner's.`,
 	}
 	shows(t, cmd, (*console.Console).Queues, t.writeQueues)
 	return cmd
 }
 
 func (t *tool) writeQueues(all []console.QueueLimit) error {
-	lines := [][]string{{"QUEUE", "FROM", "RATE", "CONCURRENCY", "SET BY", "LIMITED", "PAUSED SINCE", "UNTIL"}}
+	lines := [][]string{{"QUEUE", "FROM", "RATE", "CONCURRENCY", "OWNER RATE", "SET BY", "LIMITED", "PAUSED SINCE", "UNTIL"}}
 	for _, q := range all {
 		from, by, limited, paused, until, concurrency := "configuration", "configuration", "no", "-", "-", noLimit
 		if q.Added {
@@ -58,7 +58,7 @@ func (t *tool) writeQueues(all []console.QueueLimit) error {
 		if q.Concurrency > 0 {
 			concurrency = fmt.Sprintf("%d of %d", q.Running, q.Concurrency)
 		}
-		lines = append(lines, []string{q.Queue, from, cmp.Or(q.Rate.String(), noLimit), concurrency, by, limited, paused, until})
+		lines = append(lines, []string{q.Queue, from, cmp.Or(q.Rate.String(), noLimit), concurrency, cmp.Or(q.OwnerRate.String(), noLimit), by, limited, paused, until})
 	}
 	return writeTable(t.out, lines)
 }

@@ -66,10 +66,12 @@ func (s owners) leftMessage(ctx context.Context, left []task.Task) (*v1.AwaitDue
 		return n
 	}
 	return &v1.AwaitDueResponse{
-		Left:    count(func(task.Task, console.QueueLimit) bool { return true }),
-		Failed:  count(func(t task.Task, _ console.QueueLimit) bool { return t.Attempt > 0 }),
-		Paused:  count(func(_ task.Task, q console.QueueLimit) bool { return q.PausedMs != nil }),
-		Limited: count(func(_ task.Task, q console.QueueLimit) bool { return q.Rate != task.Rate{} || q.Concurrency > 0 }),
+		Left:   count(func(task.Task, console.QueueLimit) bool { return true }),
+		Failed: count(func(t task.Task, _ console.QueueLimit) bool { return t.Attempt > 0 }),
+		Paused: count(func(_ task.Task, q console.QueueLimit) bool { return q.PausedMs != nil }),
+		Limited: count(func(_ task.Task, q console.QueueLimit) bool {
+			return q.Rate != task.Rate{} || q.Concurrency > 0 || q.OwnerRate != task.Rate{}
+		}),
 	}, nil
 }
 

@@ -24,7 +24,7 @@ const maxHeartbeat = 500 * time.Millisecond
 // program's own keys are in a Section.
 type Config struct {
 	Namespace string   `key:"namespace" doc:"prefix of Redis keys, topics, groups and znodes; one namespace is one MySQL schema"`
-	Queues    []string `key:"queues" doc:"queues that this deployment always has, one topic and one consumer group each, beside those of duetime queue add; an item is a name, or {name, rate: 200/s, concurrency: 20} with limits over all workers"`
+	Queues    []string `key:"queues" doc:"queues that this deployment always has, one topic and one consumer group each, beside those of duetime queue add; an item is a name, or {name, rate: 200/s, concurrency: 20, owner_rate: 5/s} with limits over all workers"`
 	Shards    int      `key:"shards" doc:"shards of the Redis index, 1 to 1024; used by the first migrate, later a different value is ignored with a warning"`
 
 	// Limits bound what all workers of a queue do together: the handler calls in a time, and the transactions at once. In the

@@ -226,7 +226,7 @@ func TestSectionOfAnotherProgramIsLeftAlone(t *testing.T) {
 
 func TestQueuesWithLimits(t *testing.T) {
 	t.Parallel()
-	file := writeFile(t, "queues: [default, {name: mails, rate: 200/s}, {name: reports, concurrency: 2, rate: 50/m}, {name: plain}]")
+	file := writeFile(t, "queues: [default, {name: mails, rate: 200/s}, {name: reports, concurrency: 2, rate: 50/m}, {name: plain}, {name: calls, owner_rate: 5/s}]")
 	c, err := config.Load(file, true, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -234,11 +234,12 @@ func TestQueuesWithLimits(t *testing.T) {
 	want := map[string]task.Limit{
 		"mails":   {Rate: task.Rate{Calls: 200, Per: time.Second}},
 		"reports": {Rate: task.Rate{Calls: 50, Per: time.Minute}, Concurrency: 2},
+		"calls":   {OwnerRate: task.Rate{Calls: 5, Per: time.Second}},
 	}
-	if diff := cmp.Diff([]string{"default", "mails", "reports", "plain"}, c.Queues) + cmp.Diff(want, c.Limits); diff != "" {
+	if diff := cmp.Diff([]string{"default", "mails", "reports", "plain", "calls"}, c.Queues) + cmp.Diff(want, c.Limits); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	text := "queues: [default, {name: mails, rate: 200/s}, {name: reports, rate: 50/m, concurrency: 2}, plain]"
+	text := "queues: [default, {name: mails, rate: 200/s}, {name: reports, rate: 50/m, concurrency: 2}, plain, {name: calls, owner_rate: 5/s}]"
 	if !strings.Contains(c.String(), text) {
 		t.Errorf("it is printed as %s", c)
 	}

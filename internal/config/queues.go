@@ -39,7 +39,7 @@ func queueItem(item any) (name string, l task.Limit, err error) {
 	}
 	section, ok := item.(map[string]any)
 	if !ok {
-		return "", l, fmt.Errorf("must be a text (in quotes), or {name, rate, concurrency}, not %s", yamlType(item))
+		return "", l, fmt.Errorf("must be a text (in quotes), or {name, rate, concurrency, owner_rate}, not %s", yamlType(item))
 	}
 	for _, key := range slices.Sorted(maps.Keys(section)) {
 		switch value := section[key]; key {
@@ -48,22 +48,34 @@ func queueItem(item any) (name string, l task.Limit, err error) {
 				return "", l, fmt.Errorf("has a name that must be a text (in quotes), not %s", yamlType(value))
 			}
 		case "rate":
-			text, ok := value.(string)
-			if !ok {
-				return "", l, fmt.Errorf("has a rate that must be a text such as 200/s, 50/m or 10/h, not %s", yamlType(value))
+			if l.Rate, err = rateOf(key, value); err != nil {
+				return "", l, err
 			}
-			if l.Rate, err = task.ParseRate(text); err != nil {
-				return "", l, fmt.Errorf("has a wrong rate: %w", err)
+		case "owner_rate":
+			if l.OwnerRate, err = rateOf(key, value); err != nil {
+				return "", l, err
 			}
 		case "concurrency":
 			if l.Concurrency, ok = value.(int); !ok || l.Concurrency < 1 {
 				return "", l, fmt.Errorf("has a concurrency that must be a whole number, 1 to %d", task.MaxConcurrency)
 			}
 		default:
-			return "", l, fmt.Errorf("has the unknown key %q: a queue has name, rate and concurrency", key)
+			return "", l, fmt.Errorf("has the unknown key %q: a queue has name, rate, concurrency and owner_rate", key)
 		}
 	}
 	return name, l, nil
+}
+
+func rateOf(key string, value any) (task.Rate, error) {
+	text, ok := value.(string)
+	if !ok {
+		return task.Rate{}, fmt.Errorf("has a %s that must be a text such as 200/s, 50/m or 10/h, not %s", key, yamlType(value))
+	}
+	rate, err := task.ParseRate(text)
+	if err != nil {
+		err = fmt.Errorf("has a wrong %s: %w", key, err)
+	}
+	return rate, err
 }
 
 // checkLimits checks the limits of queues, which a program may have set itself.
@@ -93,6 +105,9 @@ func (c Config) queuesText() string {
 		}
 		if l.Concurrency > 0 {
 			items[i] += ", concurrency: " + strconv.Itoa(l.Concurrency)
+		}
+		if l.OwnerRate != (task.Rate{}) {
+			items[i] += ", owner_rate: " + l.OwnerRate.String()
 		}
 		items[i] += "}"
 	}

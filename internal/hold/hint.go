@@ -35,6 +35,10 @@ type Hint struct {
 	// AllowedAt is when the queue's limit let the hint be taken; zero if no limit delayed it.
 	AllowedAt time.Time
 
+	// OwnerSlot is when the rate of the hint's owner lets its task run; zero: not asked yet, or the queue has no such rate.
+	OwnerSlot time.Time
+	Far       bool // the slot is that far that the task is put off to it
+
 	Charge  Charge
 	Failure Failure
 	Call    Call
@@ -83,6 +87,9 @@ type Call struct {
 	Version int64 // of the row; 0: the handler was not called
 	Outside bool  // the handler acts outside the transaction
 }
+
+// Limited is the result of a hint whose task was put off to its slot.
+const Limited = "limited"
 
 // NewHint makes a hint that is to be looked at in its moment. A hint whose moment is farther off than patience is looked
 // at now: its row probably says another time, and a hint that early is not worth holding.

@@ -224,6 +224,10 @@ func (h *Hold) takeUntil(l Lane, until time.Time, n int) (taken []*Hint) {
 			}
 			continue
 		}
+		if !h.allowed.admit(e, until) {
+			h.push(e)
+			continue
+		}
 		mine[e.Owner] = true
 		h.assignOwner(o, e.Owner, l, until)
 		h.allowed.spend(e, until)

@@ -13,15 +13,16 @@ const soon = 100 * time.Millisecond
 
 // allowance is what a worker may hand out of its queue's limit. The hold's lock guards it.
 type allowance struct {
-	limit   task.Limit
-	slots   limit.Slots
-	permits int       // transactions that may run
-	until   time.Time // the permits expire
-	running int       // transactions: takes that were not released yet
-	refused time.Time // when a due hint was last not handed out because of the limit
-	ended   bool      // the last transaction settled hints without any call: their tasks had ended or moved, and others may have
-	probe   bool      // the take under way is to find such tasks: its hints get no slots
-	asked   chan struct{}
+	limit    task.Limit
+	slots    limit.Slots
+	permits  int       // transactions that may run
+	until    time.Time // the permits expire
+	running  int       // transactions: takes that were not released yet
+	refused  time.Time // when a due hint was last not handed out because of the limit
+	ended    bool      // the last transaction settled hints without any call: their tasks had ended or moved, and others may have
+	probe    bool      // the take under way is to find such tasks: its hints get no slots
+	asked    chan struct{}
+	ofOwners *limit.OwnerSlots // nil: the queue has no rate for each owner
 }
 
 // Demand is what a hold could hand out.
@@ -41,6 +42,9 @@ func (h *Hold) SetLimit(l task.Limit) {
 	}
 	if h.allowed.limit.Rate != l.Rate {
 		h.allowed.slots = limit.Slots{}
+	}
+	if h.allowed.limit.OwnerRate != l.OwnerRate {
+		h.allowed.ofOwners = limit.NewOwnerSlots(l.OwnerRate)
 	}
 	h.allowed.limit, h.allowed.refused = l, time.Time{}
 	h.signalAll()
@@ -116,6 +120,21 @@ func (a *allowance) refuse(at time.Time) {
 	loop.Rouse(a.asked)
 }
 
+// admit reports whether the hint may be handed out by the rate of its owner: to run, or to be put off to its slot. One whose slot is near
+// waits for it in the hold. A task that was
+// put off, tried or moved has another version than its first.
+func (a *allowance) admit(e *Hint, now time.Time) bool {
+	if a.ofOwners == nil || !e.OwnerSlot.IsZero() && a.ofOwners.Holds(e.OwnerSlot, now) {
+		return true
+	}
+	e.OwnerSlot, e.Far = a.ofOwners.Take(e.Owner, e.Version == 1, now)
+	if e.Far || !e.OwnerSlot.After(now) {
+		return true
+	}
+	e.LookAt = e.OwnerSlot
+	return false
+}
+
 // spend takes what the hint's call needs of the limit.
 func (a *allowance) spend(e *Hint, now time.Time) {
 	e.Called, e.NoSlot, e.AllowedAt = false, false, time.Time{}
@@ -135,6 +154,7 @@ func (a *allowance) release(taken []*Hint, now time.Time) {
 		return
 	}
 	a.running--
+	a.releaseOwnerSlots(taken)
 	if a.limit.Rate == (task.Rate{}) {
 		return
 	}
@@ -146,6 +166,16 @@ func (a *allowance) release(taken []*Hint, now time.Time) {
 		}
 	}
 	a.ended = settled && !called
+}
+
+// releaseOwnerSlots gives back the slots of tasks that did not run, or were not put off. Who comes again asks again.
+func (a *allowance) releaseOwnerSlots(taken []*Hint) {
+	for _, e := range taken {
+		if used := e.Called || e.Far && e.Result == Limited; a.ofOwners != nil && !e.OwnerSlot.IsZero() && !used {
+			a.ofOwners.Refund(e.Owner, e.Far)
+		}
+		e.OwnerSlot, e.Far = time.Time{}, false
+	}
 }
 
 func (h *Hold) signalAll() {

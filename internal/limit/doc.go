@@ -1,4 +1,5 @@
-// Package limit shares a queue's limit among all its workers: the rate of handler calls, and the transactions at once.
+// Package limit shares a queue's limit among all its workers: the rate of handler calls, and the transactions at once. It also keeps
+// the rate of each owner.
 //
 // A worker asks MySQL for a lot of both, not for each task; at a low rate a lot is one slot. A worker that gets none, because slots
 // are leased far enough ahead, asks again when more may be leased, or after a second. It writes the queue's row only if the row
@@ -12,6 +13,13 @@
 // a second from now. A slot is lost if it was not used for 300 ms, nor until the next one came. A worker that ends takes its
 // slots with it, about a lot, and no worker's clock counts but the database's. Slots that nobody leased in their time, because
 // all workers stood still, are made good by slots that come a little faster; so are slots that were lost.
+//
+// # The rate of an owner
+//
+// All hints of an owner come to one worker, whose hold asks OwnerSlots, in memory. A slot within a second is the task's at once. Beyond, tasks
+// are put off to slots in a line: the row keeps the moment, so that a crowd fills no worker. When a task comes back it takes a near
+// slot; these are what keeps the rate, and the line only says about when. So a promise that nobody keeps, because a task
+// was cancelled or a worker died, costs no call, and a line whose slots nobody takes for a second is over.
 //
 // # Concurrency
 //

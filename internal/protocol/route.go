@@ -33,6 +33,15 @@ func OnTheMove(t time.Time) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
+// KeepingRoute is the first moment from t on, in whole milliseconds, that has not: the hint stays with its owner's others.
+func KeepingRoute(t time.Time) time.Time {
+	t = rowform.CeilMs(t)
+	if t.UnixMilli()%1000 == movingOn {
+		t = t.Add(time.Millisecond)
+	}
+	return t
+}
+
 // Route names whose hints share a partition, and are with one runner at a time: the owner's, or those of the order key if the task has
 // one that a spec gave. Its tasks may have different owners, and one worker can run them one after the other. The order never
 // depends on it.

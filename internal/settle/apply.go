@@ -7,6 +7,7 @@ import (
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/rowform"
 	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -106,9 +107,9 @@ func (t *transaction) applyToHint(m *member) {
 	}
 }
 
-// firedFrom is the moment from which the task's lag is measured: a pause is no lag.
+// firedFrom is the moment from which the task's lag is measured: a pause is no lag, nor the wait for a slot.
 func (m *member) firedFrom() time.Time {
-	if transition.WaitsForPause(m.stands) {
+	if transition.IsPutOff(m.stands) {
 		return m.stands.RunAt
 	}
 	return transition.FiredFrom(m.row)
@@ -118,7 +119,7 @@ func (m *member) firedFrom() time.Time {
 // let the task run.
 func (s *Settler) countFired(m *member, done time.Time) {
 	from := m.firedFrom()
-	if allowed := m.hint.AllowedAt; allowed.After(from) {
+	if allowed := rowform.Latest(m.hint.AllowedAt, m.hint.OwnerSlot); allowed.After(from) {
 		s.metrics.observeLimitWait(m.row.Kind, allowed.Sub(from))
 		from = allowed
 	}

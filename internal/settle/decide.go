@@ -127,6 +127,10 @@ func (v *verdict) decideDue(f facts) {
 		v.change(transition.PutOff(f.row, f.paused, f.stamp), resultPaused)
 		return
 	}
+	if f.hint.Far && v.charge.State != hold.Charged {
+		v.change(transition.PutOffToSlot(f.row, f.hint.OwnerSlot, f.stamp), resultLimited)
+		return
+	}
 	if f.hint.NoSlot {
 		v.holdUntil(f.hint.LookAt, f.hint.Lane) // it keeps its place
 		return

@@ -203,7 +203,40 @@ func TestPausedTaskIsPutOff(t *testing.T) {
 	}
 }
 
-// said describes a verdict.
+func TestTaskWithAFarSlotIsPutOff(t *testing.T) {
+	t.Parallel()
+	single, outside, slot := &Handler{}, &Handler{Form: Outside}, locked.Add(time.Hour)
+	for _, tt := range []struct {
+		name    string
+		hint    hold.Hint
+		row     task.Task
+		handler *Handler
+		want    string
+	}{
+		{"has a near one", hold.Hint{OwnerSlot: locked}, meal(), single, "run"},
+		{"due", hold.Hint{Far: true}, meal(), single, "limited settled put pending/0"},
+		{"failed before", hold.Hint{Far: true, Lane: hold.LaneRetry}, meal(attempts(1)), single, "limited settled put pending/1"},
+		{"outside", hold.Hint{Far: true}, meal(), outside, "limited settled put pending/0"},
+		{"suspect", hold.Hint{Far: true, Suspect: true}, meal(), single, "limited settled put pending/0"},
+		{"a charge that took effect", hold.Hint{Far: true, Suspect: true, Charge: hold.Charge{State: hold.ChargeSent, Version: 3}}, meal(attempts(1)), single, "run charged"},
+		{"no slot", hold.Hint{Far: true, NoSlot: true}, meal(), single, "limited settled put pending/0"},
+		{"done before", hold.Hint{Far: true}, meal(state(task.Done)), single, "already_done settled put"},
+		{"not due", hold.Hint{Far: true}, meal(runIn(time.Second)), single, "early held 1s"},
+	} {
+		tt.hint.Version = 3
+		if tt.hint.Far {
+			tt.hint.OwnerSlot = slot
+		}
+		v := decide(facts{hint: &tt.hint, row: tt.row, handler: tt.handler, lockedAt: locked, stamp: locked, now: locked, patience: patience})
+		if got := said(v, tt.hint); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+		if v.result == resultLimited && !v.next.RunAt.Equal(slot) {
+			t.Errorf("%s: the next try is at %v, want the slot", tt.name, v.next.RunAt)
+		}
+	}
+}
+
 func said(v verdict, h hold.Hint) string {
 	var words []string
 	add := func(word string, holds bool) {

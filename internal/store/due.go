@@ -14,15 +14,15 @@ import (
 )
 
 // maxPutOff is how long a due task is put off without an attempt, at most: for want of a worker of its kind, of its endpoint,
-// or of the end of an earlier task of its order key, unless that waits longer; by a pause, or by its handler's Snooze, it may
-// be longer.
+// or of the end of an earlier task of its order key, unless that waits longer; by a pause, by the rate of its
+// owner, or by its handler's Snooze, it may be longer.
 const maxPutOff = 10 * time.Minute
 
 // untried is the condition on a due row with a later run time that it was put off, and has not failed. Its arguments are
 // untriedMarks.
-const untried = "(attempt = 0 OR last_error LIKE ? OR last_error LIKE ? OR last_error LIKE ?)"
+const untried = "(attempt = 0 OR last_error LIKE ? OR last_error LIKE ? OR last_error LIKE ? OR last_error LIKE ?)"
 
-var untriedMarks = []any{transition.Unknown + "%", transition.BehindTried + "%", transition.PausedTried + "%"}
+var untriedMarks = []any{transition.Unknown + "%", transition.BehindTried + "%", transition.PausedTried + "%", transition.LimitedTried + "%"}
 
 // maxLooked is how many of an owner's or an order key's next rows are looked at for those that were put off.
 const maxLooked = 100

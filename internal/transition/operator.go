@@ -47,8 +47,8 @@ func Requeue(t task.Task, queue string, now time.Time) (task.Task, error) {
 	if t.Queue == queue {
 		return t, nil
 	}
-	if t.Queue = queue; WaitsForPause(t) {
-		t.RunAt = rowform.Latest(t.DueAt, now) // the other queue may not be paused
+	if t.Queue = queue; IsPutOff(t) {
+		t.RunAt = rowform.Latest(t.DueAt, now) // the other queue may not be paused, or limited
 	}
 	return next(t, now), nil
 }

@@ -30,7 +30,7 @@ func Move(t task.Task, due, now time.Time) (task.Task, error) {
 			return t, err
 		}
 	}
-	if Waits(t) || WaitsBehind(t) || WaitsForPause(t) {
+	if Waits(t) || WaitsBehind(t) || IsPutOff(t) {
 		t.LastError = "" // of a time that is over
 	}
 	t.DueAt, t.RunAt = due, due
@@ -91,8 +91,8 @@ func Cancel(t task.Task, now time.Time) (task.Task, error) {
 // Finish is the transition to done, in the transaction of the effect. Like the transitions below, it leaves a task that
 // has ended as it is; the version then shows that there is nothing to write.
 func Finish(t task.Task, now time.Time) task.Task {
-	if WaitsForPause(t) {
-		t.LastError = beforePause(t.LastError)
+	if IsPutOff(t) {
+		t.LastError = beforePutOff(t.LastError)
 	} else if WaitsBehind(t) {
 		t.LastError = "" // the wait is over
 	}
@@ -132,8 +132,8 @@ func Rearm(t task.Task, delay time.Duration, now time.Time) task.Task {
 	if t.State != task.Pending {
 		return t
 	}
-	if WaitsForPause(t) {
-		t.LastError = beforePause(t.LastError)
+	if IsPutOff(t) {
+		t.LastError = beforePutOff(t.LastError)
 	} else if unrun(t) || WaitsBehind(t) {
 		t.LastError = "" // it has been with a handler now: a mark that stays would have it woken before its time
 	}

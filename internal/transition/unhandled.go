@@ -64,7 +64,12 @@ func awaitDelay(age, before time.Duration) time.Duration {
 
 // unrun reports whether no handler was ever called for the task, though its next try was put off.
 func unrun(t task.Task) bool {
-	return strings.HasPrefix(t.LastError, Unhandled) || strings.HasPrefix(t.LastError, Behind) || strings.HasPrefix(t.LastError, Paused)
+	for _, mark := range [...]string{Unhandled, Behind, Paused, Limited} {
+		if strings.HasPrefix(t.LastError, mark) {
+			return true
+		}
+	}
+	return false
 }
 
 // Waits reports whether the task waits for a worker that knows its kind.

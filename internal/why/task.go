@@ -23,6 +23,7 @@ type Task struct {
 	Head                   string // the earlier task of its order key for which it waits; empty: none
 	Unhandled              bool   // no worker that took it handles its kind
 	Paused                 bool   // a pause has put it off to its end
+	Limited                bool   // the rate of its owner has put it off to its slot
 }
 
 // taskRule is one reason for which a task has not taken effect.
@@ -41,6 +42,7 @@ func taskRules() []taskRule {
 		{"task-runs", "lag", func(f Facts, t Task) (Answer, bool) { return f.taskRuns(t, false) }},
 		{"task-behind", "lag", func(_ Facts, t Task) (Answer, bool) { return Answer{}, t.Head != "" }},
 		{"task-paused", "", func(f Facts, t Task) (Answer, bool) { return Answer{}, t.Paused && t.Run.After(f.Now) }},
+		{"task-limited", "", func(f Facts, t Task) (Answer, bool) { return Answer{}, t.Limited && t.Run.After(f.Now) }},
 		{"task-unknown-kind", "unknown-kind", func(f Facts, t Task) (Answer, bool) { return Answer{}, t.Unhandled && t.Run.After(f.Now) }},
 		{"task-retry", "lag", func(f Facts, t Task) (Answer, bool) { return Answer{}, t.Attempt > 0 && t.Run.After(f.Now) }},
 		{"task-put-off", "", func(f Facts, t Task) (Answer, bool) { return Answer{}, t.Run.After(f.Now) && !t.Run.Equal(t.Due) }},

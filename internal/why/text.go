@@ -230,6 +230,10 @@ func englishTaskTexts() map[string]text {
 			"It was due {late_ms} ago. It is one of those that are paused, and goes on in {next_ms}.",
 			"Who has paused it, and how to resume it: duetime pause --list",
 		},
+		"task-limited": {
+			"It was due {late_ms} ago. Queue {queue} has a rate for each owner, and others of its owner come first; its slot comes in {next_ms}.",
+			"",
+		},
 		"task-unknown-kind": {
 			"It was due {late_ms} ago. No worker that took it handles kind {kind}; another one is tried in {next_ms}.",
 			"Deploy a worker that handles the kind, or cancel the task: duetime task cancel {task}",

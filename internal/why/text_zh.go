@@ -130,6 +130,10 @@ func chineseTaskTexts() map[string]text {
 			"已到期{late_ms}。它所属的任务已暂停，{next_ms}后继续。",
 			"谁暂停的、如何恢复：duetime pause --list",
 		},
+		"task-limited": {
+			"已到期{late_ms}。队列 {queue} 对每个所有者限速，同一所有者的其他任务排在前面；{next_ms}后轮到它。",
+			"",
+		},
 		"task-unknown-kind": {
 			"已到期{late_ms}。取走它的工作进程都不能处理类型 {kind}；{next_ms}后换一个再试。",
 			"部署能处理该类型的工作进程，或取消该任务：duetime task cancel {task}",

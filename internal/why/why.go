@@ -133,7 +133,7 @@ type Answer struct {
 // Fine reports whether nothing is wrong, or nothing any more; of a task, whether it waits or ended as it should.
 func (a Answer) Fine() bool {
 	switch a.Rule {
-	case onTime, wasLate, "task-cancelled", "task-paused", "task-put-off", "task-not-due":
+	case onTime, wasLate, "task-cancelled", "task-paused", "task-limited", "task-put-off", "task-not-due":
 		return true
 	case "task-done", "task-runs", "task-due":
 		return a.variant == ""

@@ -318,6 +318,10 @@ func TestWhyTask(t *testing.T) {
 			"It was due 1 min 19 s ago. Attempt 2 of 25 failed: bank away. The next one comes in 4 s.",
 		},
 		{
+			"limited", func(_ *Facts, t *Task) { t.Limited, t.Run = true, now.Add(4*time.Second) }, "task-limited",
+			"It was due 1 min 19 s ago. Queue default has a rate for each owner, and others of its owner come first; its slot comes in 4 s.",
+		},
+		{
 			"paused", func(_ *Facts, t *Task) { t.Paused, t.Run = true, now.Add(4*time.Second) }, "task-paused",
 			"It was due 1 min 19 s ago. It is one of those that are paused, and goes on in 4 s.",
 		},
@@ -346,7 +350,7 @@ func TestWhyTask(t *testing.T) {
 		if got.Rule != c.rule || got.Sentence != c.says {
 			t.Errorf("%s: got %s\nwant %s: %s", c.what, got.clear(), c.rule, c.says)
 		}
-		if fine := []string{"done", "cancelled", "a worker runs it", "paused", "snoozed", "later", "now"}; got.Fine() != slices.Contains(fine, c.what) {
+		if fine := []string{"done", "cancelled", "a worker runs it", "paused", "limited", "snoozed", "later", "now"}; got.Fine() != slices.Contains(fine, c.what) {
 			t.Errorf("%s: fine: %v", c.what, got.Fine())
 		}
 		wantWhole(t, got)

@@ -57,7 +57,7 @@ func (l *lessee) run(ctx context.Context) {
 func (l *lessee) pass(ctx context.Context) (loop.Result, error) {
 	q := l.queue
 	bound := q.hold.Limit()
-	if bound == (task.Limit{}) {
+	if bound.Rate == (task.Rate{}) && bound.Concurrency == 0 {
 		l.show(false)
 		return loop.Result{Next: pauseInterval}, nil
 	}

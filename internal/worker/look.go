@@ -33,6 +33,9 @@ import (
 //  6. A look with news makes the queue degraded: looks come every 50 ms, and take tasks ahead of their moment. Without news
 //     for five seconds the queue is healthy again, also if no look is made.
 //
+// Where a queue has a rate for each owner, a worker looks for the tasks whose hints would come to it alone, in all shares: it gives slots to
+// the others of their owners.
+//
 // A look is bounded: it examines maxExamined rows of late and as many older ones. Rows of queues that are paused, of kinds
 // without a handler here, and other workers' shares are left out by MySQL, but are examined. So a look that ends at the bound
 // goes on behind it the next time, and begins anew once it came to the end.
@@ -126,6 +129,13 @@ func (l *looker) look(ctx context.Context, share protocol.Share, brings func(tas
 	case l.mode.degraded:
 		until = now.Add(l.mode.ahead(membersOf(share)))
 	}
+	mayTake := func(task.Task) bool { return true }
+	if l.queue.hold.Limit().OwnerRate != (task.Rate{}) {
+		if share.Empty() {
+			return false, nil
+		}
+		share, mayTake = protocol.Share{}, brings
+	}
 	floor, err := w.looks.Floor(ctx)
 	if err != nil {
 		return false, err
@@ -136,6 +146,9 @@ func (l *looker) look(ctx context.Context, share protocol.Share, brings func(tas
 	}
 	take := func(rows []task.Task, causeOf func(task.Task) string) {
 		for _, row := range rows {
+			if !mayTake(row) {
+				continue
+			}
 			charged := row.Version > 1 && row.UpdatedAt.After(row.RunAt) // beforehand: its hint has come, under the version before
 			awaited := brings(row) && !charged
 			if l.hold(row, awaited, causeOf(row)) && awaited && row.RunAt.Before(overdue) {

@@ -24,7 +24,8 @@ type QueueLimit struct {
 	PausedUntilMs *int64    `json:"paused_until_ms,omitempty"` // when the pause ends by itself; absent: never
 	Rate          task.Rate `json:"rate"`                      // empty: none
 	Concurrency   int       `json:"concurrency"`               // 0: none
-	ByOperator    bool      `json:"by_operator"`               // an operator set one of the two; false: both are as configured
+	OwnerRate     task.Rate `json:"owner_rate"`                // for each owner, as configured; empty: none
+	ByOperator    bool      `json:"by_operator"`               // an operator set the rate or the concurrency; false: both are as configured
 	Limited       bool      `json:"limited"`                   // due tasks wait for the limit
 	Running       int       `json:"running"`                   // transactions that workers may run by now, in a queue with a concurrency
 
@@ -71,7 +72,8 @@ func queueLimitOf(name string, st limit.State, configured task.Limit, paused pro
 	bound := st.Limit(configured)
 	q := QueueLimit{
 		Queue: name, PausedMs: unixMs(paused.Made), PausedUntilMs: unixMs(paused.Until), Rate: bound.Rate, Concurrency: bound.Concurrency,
-		RateSet: st.Rate != nil, ConcurrencySet: st.Concurrency != nil, Limited: st.Limited(now),
+		OwnerRate: bound.OwnerRate,
+		RateSet:   st.Rate != nil, ConcurrencySet: st.Concurrency != nil, Limited: st.Limited(now),
 	}
 	q.ByOperator = q.RateSet || q.ConcurrencySet
 	for _, h := range st.Holders {

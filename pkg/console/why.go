@@ -63,7 +63,7 @@ func (c *Console) asked(ctx context.Context, row task.Task) (why.Task, error) {
 	t := why.Task{
 		ID: row.ID.String(), Kind: row.Kind, Queue: row.Queue, State: row.State.String(), Due: row.DueAt, Run: row.RunAt,
 		Attempt: row.Attempt, MaxAttempts: row.MaxAttempts, Error: row.LastError, Unhandled: transition.Waits(row),
-		Paused: transition.WaitsForPause(row),
+		Paused: transition.WaitsForPause(row), Limited: transition.WaitsForSlot(row),
 	}
 	if row.State == task.Done {
 		t.Lag = row.FinishedAt.Sub(transition.FiredFrom(row))

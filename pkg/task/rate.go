@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -58,9 +59,11 @@ func (r *Rate) UnmarshalText(text []byte) (err error) {
 }
 
 // Check returns a *FieldError for a rate that ParseRate would not return; the zero Rate is none.
-func (r Rate) Check() error {
+func (r Rate) Check() error { return r.check("rate") }
+
+func (r Rate) check(field string) error {
 	if r != (Rate{}) && (r.String() == "" || r.Calls < 1 || r.Calls > maxCalls) {
-		return &FieldError{"rate", fmt.Sprintf("must be 1 to %d a second, minute or hour", maxCalls)}
+		return &FieldError{field, fmt.Sprintf("must be 1 to %d a second, minute or hour", maxCalls)}
 	}
 	return nil
 }
@@ -85,6 +88,10 @@ func (r Rate) Span(n int) time.Duration {
 type Limit struct {
 	Rate        Rate // of handler calls
 	Concurrency int  // transactions with handlers at once; 0: no bound. Tasks of one transaction run one after another
+
+	// OwnerRate is the rate of handler calls for each owner. Tasks with an OrderKey count by that instead. A task that would run too soon is
+	// put off to its slot, and holds up no other owner's.
+	OwnerRate Rate
 }
 
 // Check returns a *FieldError for a number outside the limits.
@@ -92,5 +99,5 @@ func (l Limit) Check() error {
 	if l.Concurrency < 0 || l.Concurrency > MaxConcurrency {
 		return &FieldError{"concurrency", fmt.Sprintf("must be 0 (no bound) to %d", MaxConcurrency)}
 	}
-	return l.Rate.Check()
+	return cmp.Or(l.Rate.Check(), l.OwnerRate.check("owner_rate"))
 }

@@ -1,0 +1,114 @@
+package limit
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Constants of the slots. A rate is kept over any 10 s to within 5 %: burst is less than that.
+const (
+	burst     = 100 * time.Millisecond // a near slot comes so long before its moment
+	maxWait   = time.Second            // a slot that is nearer is waited for; one that is farther is worth a write of the task's row
+	graceTime = time.Second            // if nobody comes for a slot for so long, nobody does for the later ones
+	farthest  = 24 * time.Hour         // the latest slot that is promised
+)
+
+// OwnerSlots gives slots to tasks, by a rate for each of many owners. One worker has all hints of an owner, so that it needs to ask nobody. It
+// begins anew with each worker, and with each change of the rate. It is not safe for concurrent use.
+type OwnerSlots struct {
+	step   time.Duration
+	owners map[string]*line
+	sweep  int // owners at which those are forgotten whose slots are over
+}
+
+// line is that of one owner.
+type line struct {
+	next time.Time // the next call's moment
+	end  time.Time // of the line: slots before this are promised to tasks that were put off
+}
+
+// NewOwnerSlots returns slots at a rate for each owner; nil for the zero rate, which sets no bound.
+func NewOwnerSlots(rate task.Rate) *OwnerSlots {
+	if rate == (task.Rate{}) {
+		return nil
+	}
+	return &OwnerSlots{step: rate.Span(1), owners: map[string]*line{}, sweep: minSweep}
+}
+
+// minSweep owners are always kept.
+const minSweep = 1024
+
+// Owners returns the number of owners whose slots are known.
+func (t *OwnerSlots) Owners() int { return len(t.owners) }
+
+// Take takes a slot for a task of the owner. A near one is the task's: it may run then. For a far one the task comes once more at that
+// moment. One that comes the first time stands in line behind those that were put off; one that comes again needs no place there.
+func (t *OwnerSlots) Take(owner string, first bool, now time.Time) (slot time.Time, far bool) {
+	o := t.of(owner, now)
+	if first && o.end.After(now) && now.Sub(o.next) > graceTime {
+		o.end = time.Time{} // the line's tasks were cancelled, or moved, or their workers stand still: these come again
+	}
+	if inLine := first && o.end.After(now); !inLine && !o.next.After(now.Add(maxWait)) {
+		slot = later(o.next.Add(-burst), now)
+		o.next = later(o.next, now).Add(t.step)
+		return slot, false
+	}
+	slot = later(o.end, o.next)
+	if slot.Sub(now) > farthest {
+		return now.Add(farthest/2 + rand.N(farthest/2)), true //nolint:gosec // Spreads load, guards nothing.
+	}
+	o.end = slot.Add(t.step)
+	return slot, true
+}
+
+// Holds reports whether a slot can still be used. One that was not used for as long as a queue's is lost, so that a worker that stood still
+// does not make good for it at once.
+func (t *OwnerSlots) Holds(slot, now time.Time) bool { return now.Sub(slot) <= max(minLife, t.step) }
+
+// Refund takes back a slot whose task did not run, or was not put off.
+func (t *OwnerSlots) Refund(owner string, far bool) {
+	o := t.owners[owner]
+	switch {
+	case o == nil:
+	case far:
+		o.end = o.end.Add(-t.step)
+	default:
+		o.next = o.next.Add(-t.step)
+	}
+}
+
+// of returns the owner's slots. Those that are beyond what can have been given were given before the database's clock was set back.
+func (t *OwnerSlots) of(owner string, now time.Time) *line {
+	o := t.owners[owner]
+	if o == nil {
+		t.forget(now)
+		o = &line{}
+		t.owners[owner] = o
+	}
+	if o.next.Sub(now) > maxWait+2*t.step {
+		*o = line{}
+	}
+	return o
+}
+
+// forget forgets owners whose slots are over, once there are twice as many owners as were left the last time.
+func (t *OwnerSlots) forget(now time.Time) {
+	if len(t.owners) < t.sweep {
+		return
+	}
+	for name, o := range t.owners {
+		if !later(o.next, o.end).After(now) {
+			delete(t.owners, name)
+		}
+	}
+	t.sweep = max(minSweep, 2*len(t.owners))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
