@@ -91,7 +91,7 @@ func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
 	cfg.Tracer = cmp.Or(cfg.Tracer, otel.GetTracerProvider())
 	return &Dispatcher{
 		cfg: cfg, index: index, stream: stream, metrics: newMetrics(cfg.Metrics, cfg.Now), tracer: cfg.Tracer.Tracer(tracerName),
-		unlisted: unlisted{warned: map[string]time.Time{}},
+		unlisted: unlisted{met: map[string]protocol.Entry{}, warned: map[string]time.Time{}},
 	}, nil
 }
 

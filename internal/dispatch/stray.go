@@ -37,16 +37,17 @@ func (d *Dispatcher) isStray(e protocol.Entry) bool {
 	return added == nil || !slices.Contains(*added, e.Queue)
 }
 
-// learnQueues reads the queues that operators have added. While MySQL is away, the last ones are known.
+// learnQueues reads the queues that operators have added, and warns of strays. While MySQL is away, the last ones are known.
 func (d *Dispatcher) learnQueues(ctx context.Context) error {
-	if d.cfg.Added == nil {
-		return nil
-	}
-	queues, err := d.cfg.Added(ctx)
-	if err == nil {
+	if d.cfg.Added != nil {
+		queues, err := d.cfg.Added(ctx)
+		if err != nil {
+			return err
+		}
 		d.added.Store(&queues)
 	}
-	return err
+	d.warnOfStrays(ctx)
+	return nil
 }
 
 // substituteQueue returns a configured queue for a task whose queue has no topic. With each version it is the next
@@ -70,7 +71,7 @@ func (s *shard) send(ctx context.Context, entries []protocol.Entry) []error {
 			at, moved = append(at, i), append(moved, e)
 		}
 	}
-	s.d.warnOfStrays(ctx, entries)
+	s.d.noteStrays(entries)
 	if len(moved) == 0 {
 		return errs
 	}
@@ -92,33 +93,55 @@ const (
 	maxUnlistedQueues = 100         // that are warned of: rows of other programs can name any number
 )
 
-// unlisted are the queues of which was warned.
+// unlisted are the queues of strays.
 type unlisted struct {
 	mu     sync.Mutex
-	warned map[string]time.Time // by queue
+	met    map[string]protocol.Entry // since the list was read last: it may name the queue by now
+	warned map[string]time.Time      // when it was last warned of the queue
+}
+
+// noteStrays notes the queues that are not known here: they were added a moment ago, or are in no list.
+func (d *Dispatcher) noteStrays(entries []protocol.Entry) {
+	for _, e := range entries {
+		if d.isStray(e) {
+			d.unlisted.note(e)
+		}
+	}
+}
+
+func (u *unlisted) note(e protocol.Entry) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.met) < maxUnlistedQueues {
+		u.met[e.Queue] = e
+	}
 }
 
 // warnOfStrays warns of queues that have a topic but are neither in this process's configuration nor were added: their tasks run, but no
 // metric shows their lag.
-func (d *Dispatcher) warnOfStrays(ctx context.Context, entries []protocol.Entry) {
-	for _, e := range entries {
-		if !d.isStray(e) || !d.unlisted.isNew(e.Queue, time.Now()) {
-			continue
-		}
+func (d *Dispatcher) warnOfStrays(ctx context.Context) {
+	for _, e := range d.unlisted.take(time.Now(), d.isStray) {
 		d.cfg.Logger.WarnContext(ctx, "queue is not in the configuration of this process: add it by duetime queue add",
 			"queue", e.Queue, "task_id", e.ID, "kind", e.Kind)
 	}
 }
 
-// isNew reports whether no warning of the queue was logged in the last unlistedInterval.
-func (u *unlisted) isNew(queue string, now time.Time) bool {
+// take returns an entry of each queue that was met and is a stray still, but for those of which was warned in the last unlistedInterval.
+func (u *unlisted) take(now time.Time, isStray func(protocol.Entry) bool) (entries []protocol.Entry) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if last, known := u.warned[queue]; known && now.Sub(last) < unlistedInterval || !known && len(u.warned) >= maxUnlistedQueues {
-		return false
+	for queue, e := range u.met {
+		if !isStray(e) {
+			continue
+		}
+		if last, known := u.warned[queue]; known && now.Sub(last) < unlistedInterval || !known && len(u.warned) >= maxUnlistedQueues {
+			continue
+		}
+		u.warned[queue] = now
+		entries = append(entries, e)
 	}
-	u.warned[queue] = now
-	return true
+	clear(u.met)
+	return entries
 }
 
 // isPermanent reports whether the error concerns only its entry, and every retry would fail too.

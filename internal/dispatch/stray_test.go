@@ -85,13 +85,23 @@ func TestQueueOutsideTheConfigurationIsNamed(t *testing.T) {
 	if n := w.stream.hints(row); n != 1 {
 		t.Errorf("%d hints, want 1", n)
 	}
-	if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != 1 {
-		t.Errorf("%d warnings, want 1:\n%s", n, log.String())
+	warnings := func(want int) {
+		t.Helper()
+		pipelinetest.Must(t, w.learnQueues(t.Context()))
+		if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != want {
+			t.Errorf("%d warnings, want %d:\n%s", n, want, log.String())
+		}
 	}
-	w.warnOfStrays(t.Context(), []protocol.Entry{{Queue: "bad"}, {Queue: "default"}, {Queue: protocol.WitnessQueue}})
-	if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != 1 {
-		t.Errorf("%d warnings within a minute, want 1:\n%s", n, log.String())
-	}
+	warnings(1)
+	w.noteStrays([]protocol.Entry{{Queue: "bad"}, {Queue: "default"}, {Queue: protocol.WitnessQueue}})
+	warnings(1)
+	w.noteStrays([]protocol.Entry{{Queue: "pushes"}})
+	w.cfg.Added = func(context.Context) ([]string, error) { return []string{"pushes"}, nil } // added before its first task
+	warnings(1)
+	w.cfg.Added = func(context.Context) ([]string, error) { return nil, nil }
+	warnings(1)
+	w.noteStrays([]protocol.Entry{{Queue: "pushes"}}) // retired
+	warnings(2)
 }
 
 // A queue that an operator adds is none of the strays from the next look on, and again from its retirement on.
