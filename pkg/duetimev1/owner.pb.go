@@ -158,7 +158,7 @@ type AwaitDueResponse struct {
 	Failed int32 `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Of these: tasks of paused queues.
 	Paused int32 `protobuf:"varint,3,opt,name=paused,proto3" json:"paused,omitempty"`
-	// Of these: tasks of queues with a rate or a concurrency.
+	// Of these: tasks of queues with a limit: a rate, a concurrency, or a rate for each owner.
 	Limited       int32 `protobuf:"varint,4,opt,name=limited,proto3" json:"limited,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
