@@ -45,6 +45,7 @@ type Hint struct {
 	Losses  int // transactions that lost their connection after the hint's handler was called, although MySQL answered others
 
 	rank    int            // of its kind's priority
+	spent   bool           // OwnerSlot is
 	phase   phase          // guarded by the hold
 	seated  bool           // the seat of suspects is to be freed at the Release
 	marks   []offsets.Mark // messages that wait for the hint to be settled; guarded by the hold
@@ -87,9 +88,6 @@ type Call struct {
 	Version int64 // of the row; 0: the handler was not called
 	Outside bool  // the handler acts outside the transaction
 }
-
-// Limited is the result of a hint whose task was put off to its slot.
-const Limited = "limited"
 
 // NewHint makes a hint that is to be looked at in its moment. A hint whose moment is farther off than patience is looked
 // at now: its row probably says another time, and a hint that early is not worth holding.

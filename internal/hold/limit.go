@@ -121,18 +121,29 @@ func (a *allowance) refuse(at time.Time) {
 }
 
 // admit reports whether the hint may be handed out by the rate of its owner: to run, or to be put off to its slot. One whose slot is near
-// waits for it in the hold. A task that was
-// put off, tried or moved has another version than its first.
+// waits for it in the hold.
 func (a *allowance) admit(e *Hint, now time.Time) bool {
-	if a.ofOwners == nil || !e.OwnerSlot.IsZero() && a.ofOwners.Holds(e.OwnerSlot, now) {
+	if a.ofOwners == nil || !e.OwnerSlot.IsZero() && !e.spent && a.ofOwners.Holds(e.OwnerSlot, now) {
 		return true
 	}
-	e.OwnerSlot, e.Far = a.ofOwners.Take(e.Owner, e.Version == 1, now)
+	e.spent = false
+	e.OwnerSlot, e.Far = a.ofOwners.Take(e.Owner, e.visit(), now)
 	if e.Far || !e.OwnerSlot.After(now) {
 		return true
 	}
 	e.LookAt = e.OwnerSlot
 	return false
+}
+
+// visit is how often the hint's task has come for a slot, by its version: each time that it was put off, tried or moved it has got another.
+func (h *Hint) visit() limit.Visit {
+	switch {
+	case h.Version > 2 || !h.OwnerSlot.IsZero():
+		return limit.Later
+	case h.Version == 2:
+		return limit.Second
+	}
+	return limit.First
 }
 
 // spend takes what the hint's call needs of the limit.
@@ -168,13 +179,20 @@ func (a *allowance) release(taken []*Hint, now time.Time) {
 	a.ended = settled && !called
 }
 
-// releaseOwnerSlots gives back the slots of tasks that did not run, or were not put off. Who comes again asks again.
+// releaseOwnerSlots gives back the slots of tasks that ended without a call. A hint that is held keeps its slot, unless its handler was called: a
+// lane of its own may be what it waits for.
 func (a *allowance) releaseOwnerSlots(taken []*Hint) {
+	if a.ofOwners == nil {
+		return
+	}
 	for _, e := range taken {
-		if used := e.Called || e.Far && e.Result == Limited; a.ofOwners != nil && !e.OwnerSlot.IsZero() && !used {
-			a.ofOwners.Refund(e.Owner, e.Far)
+		switch {
+		case e.Called || e.Far:
+			e.spent = true
+		case e.Settled || e.Dropped:
+			a.ofOwners.Refund(e.Owner)
+			e.spent = true
 		}
-		e.OwnerSlot, e.Far = time.Time{}, false
 	}
 }
 

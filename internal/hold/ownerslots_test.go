@@ -26,7 +26,7 @@ func TestOwnerRate(t *testing.T) {
 			t.Errorf("hint %d has no slot", e.ID[15])
 		case e.Far:
 			far++
-			e.Settled, e.Result = true, Limited
+			e.Settled = true
 		default:
 			run[e.Owner]++
 			e.Settled, e.Called = true, true
@@ -73,35 +73,31 @@ func TestOwnerSlotsThatWereMissed(t *testing.T) {
 	}
 }
 
-// A slot is given back by a hint whose handler was not called, and by a far one whose task was not put off.
+// A slot is given back by a hint that was settled without a call, and kept by one that is held.
 func TestOwnerSlotsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	h := New(localClock())
 	h.SetLimit(task.Limit{OwnerRate: task.Rate{Calls: 1, Per: time.Hour}})
-	h.Add(numbered(1, "ann", h.clock.Now()))
-	var far time.Time
-	for i, want := range []struct{ far, isLater, used bool }{
-		{}, {}, {used: true}, {far: true}, {far: true, used: true}, {far: true, isLater: true},
-	} {
-		h.Add(numbered(uint64(i)+2, "ann", h.clock.Now()))
+	take := func(wantFar bool) *Hint {
+		t.Helper()
 		taken, _ := h.takeDue(LaneBatch, 1)
-		if len(taken) != 1 || taken[0].Far != want.far {
-			t.Fatalf("take %d: %v, want far: %v", i, taken, want.far)
+		if len(taken) != 1 || taken[0].Far != wantFar {
+			t.Fatalf("taken are %v, want one that is far: %v", taken, wantFar)
 		}
-		e := taken[0]
-		if e.Far && far.IsZero() {
-			far = e.OwnerSlot
-		}
-		if later := e.OwnerSlot.Sub(far) > 30*time.Minute; e.Far && later != want.isLater {
-			t.Errorf("take %d: the slot comes %v after the first far one", i, e.OwnerSlot.Sub(far))
-		}
-		e.Settled, e.Called = true, want.used && !e.Far
-		if e.Result = "already_done"; want.used && e.Far {
-			e.Result = Limited
-		}
-		h.Release(taken)
-		if !e.OwnerSlot.IsZero() {
-			t.Errorf("take %d: the hint keeps its slot", i)
-		}
+		return taken[0]
 	}
+	h.Add(numbered(1, "ann", h.clock.Now()))
+	ended := take(false)
+	ended.Settled = true
+	h.Release([]*Hint{ended})
+
+	h.Add(numbered(2, "ann", h.clock.Now()))
+	held := take(false)
+	h.Release([]*Hint{held})
+	if e := take(false); e != held {
+		t.Fatalf("hint %d is taken in place of the one that was held", e.ID[15])
+	}
+	held.Called = true
+	h.Release([]*Hint{held})
+	take(true) // the handler was called, and the hint was not settled: the next call needs another slot
 }

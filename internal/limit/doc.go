@@ -18,8 +18,10 @@
 //
 // All hints of an owner come to one worker, whose hold asks OwnerSlots, in memory. A slot within a second is the task's at once. Beyond, tasks
 // are put off to slots in a line: the row keeps the moment, so that a crowd fills no worker. When a task comes back it takes a near
-// slot; these are what keeps the rate, and the line only says about when. So a promise that nobody keeps, because a task
-// was cancelled or a worker died, costs no call, and a line whose slots nobody takes for a second is over.
+// slot; these are what keeps the rate, and a line only says about when. So a promise that nobody keeps, because a task
+// was cancelled or a worker died, costs no call, and a line whose slots nobody takes for a second is over. Whoever comes at its slot and
+// finds it taken stands in a second line, and with it all that come after it: the first line moves on by as much as was lost, and none
+// of it goes to its end.
 //
 // # Concurrency
 //

@@ -25,9 +25,20 @@ type OwnerSlots struct {
 
 // line is that of one owner.
 type line struct {
-	next time.Time // the next call's moment
-	end  time.Time // of the line: slots before this are promised to tasks that were put off
+	next  time.Time // the next call's moment
+	first time.Time // the end of the line of tasks that came once: slots before it are promised to them
+	later time.Time // the end of the line of those that came twice or more: it takes all slots while it stands
 }
+
+// Visit is how often a task comes for a slot.
+type Visit int
+
+// A task comes once more if it was put off, failed or was moved.
+const (
+	First Visit = iota
+	Second
+	Later
+)
 
 // NewOwnerSlots returns slots at a rate for each owner; nil for the zero rate, which sets no bound.
 func NewOwnerSlots(rate task.Rate) *OwnerSlots {
@@ -44,37 +55,44 @@ const minSweep = 1024
 func (t *OwnerSlots) Owners() int { return len(t.owners) }
 
 // Take takes a slot for a task of the owner. A near one is the task's: it may run then. For a far one the task comes once more at that
-// moment. One that comes the first time stands in line behind those that were put off; one that comes again needs no place there.
-func (t *OwnerSlots) Take(owner string, first bool, now time.Time) (slot time.Time, far bool) {
+// moment.
+//
+// Two lines make each task come three times at most, as long as none fails. Who comes first stands behind the first line. If all come at their
+// slots, this is enough. If one does not find its slot free, since somebody has failed or the worker stood still, it stands behind the later
+// line, and so do all that come after it. Who comes from there finds a slot.
+func (t *OwnerSlots) Take(owner string, visit Visit, now time.Time) (slot time.Time, far bool) {
 	o := t.of(owner, now)
-	if first && o.end.After(now) && now.Sub(o.next) > graceTime {
-		o.end = time.Time{} // the line's tasks were cancelled, or moved, or their workers stand still: these come again
+	if visit < Later && now.Sub(o.next) > graceTime {
+		o.first, o.later = time.Time{}, time.Time{} // their tasks were cancelled, or moved, or their workers stood still: these come again
 	}
-	if inLine := first && o.end.After(now); !inLine && !o.next.After(now.Add(maxWait)) {
-		slot = later(o.next.Add(-burst), now)
-		o.next = later(o.next, now).Add(t.step)
+	end := &o.later
+	if visit == First {
+		end = &o.first
+	}
+	inLine := visit == First && o.first.After(now) || visit < Later && o.later.After(now)
+	if !inLine && !o.next.After(now.Add(maxWait)) {
+		slot = latest(o.next.Add(-burst), now)
+		o.next = latest(o.next, now).Add(t.step)
 		return slot, false
 	}
-	slot = later(o.end, o.next)
+	slot = latest(*end, o.next)
+	if visit == First {
+		slot = latest(slot, o.later)
+	}
 	if slot.Sub(now) > farthest {
 		return now.Add(farthest/2 + rand.N(farthest/2)), true //nolint:gosec // Spreads load, guards nothing.
 	}
-	o.end = slot.Add(t.step)
+	*end = slot.Add(t.step)
 	return slot, true
 }
 
-// Holds reports whether a slot can still be used. One that was not used for as long as a queue's is lost, so that a worker that stood still
-// does not make good for it at once.
+// Holds reports whether a near slot can still be used. One that was not used for as long as a queue's is lost, so that a worker that stood
+// still does not make good for it at once.
 func (t *OwnerSlots) Holds(slot, now time.Time) bool { return now.Sub(slot) <= max(minLife, t.step) }
 
-// Refund takes back a slot whose task did not run, or was not put off.
-func (t *OwnerSlots) Refund(owner string, far bool) {
-	o := t.owners[owner]
-	switch {
-	case o == nil:
-	case far:
-		o.end = o.end.Add(-t.step)
-	default:
+// Refund takes back a near slot whose task did not run. A far one needs none: a line whose slots nobody takes is over soon.
+func (t *OwnerSlots) Refund(owner string) {
+	if o := t.owners[owner]; o != nil {
 		o.next = o.next.Add(-t.step)
 	}
 }
@@ -99,14 +117,14 @@ func (t *OwnerSlots) forget(now time.Time) {
 		return
 	}
 	for name, o := range t.owners {
-		if !later(o.next, o.end).After(now) {
+		if !latest(o.next, latest(o.first, o.later)).After(now) {
 			delete(t.owners, name)
 		}
 	}
 	t.sweep = max(minSweep, 2*len(t.owners))
 }
 
-func later(a, b time.Time) time.Time {
+func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
