@@ -23,7 +23,8 @@
 //     next take probes: its hints have no slots, and none may run. So hints of a crowd that was cancelled are settled in
 //     batches; with slots, each would take one slot's time.
 //   - In a queue with a rate for each owner, a hint is handed out with a slot of its owner: to run, or to be put off to it if it is far. One
-//     with a near slot waits for it.
+//     with a near slot waits for it, before those of its lane that have none. One that waits behind a task of its order key is taken without a
+//     slot, to be looked at alone.
 //   - An owner with waiting hints of a lane and without a runner has one hint in that lane's timeline.
 //
 // # Races that shaped it

@@ -35,9 +35,11 @@ type Hint struct {
 	// AllowedAt is when the queue's limit let the hint be taken; zero if no limit delayed it.
 	AllowedAt time.Time
 
-	// OwnerSlot is when the rate of the hint's owner lets its task run; zero: not asked yet, or the queue has no such rate.
-	OwnerSlot time.Time
-	Far       bool // the slot is that far that the task is put off to it
+	// OwnerSlot is when the rate of the hint's owner lets its task run; zero: not asked yet, or the queue has no such rate. OwnerWait is the
+	// same if the hint has waited for it, else zero.
+	OwnerSlot, OwnerWait time.Time
+	OnlyLook             bool // it waited behind a task when it was last looked at, and was taken without a slot: the handler must not be called
+	Far                  bool // the slot is that far that the task is put off to it
 
 	Charge  Charge
 	Failure Failure
@@ -88,6 +90,9 @@ type Call struct {
 	Version int64 // of the row; 0: the handler was not called
 	Outside bool  // the handler acts outside the transaction
 }
+
+// Limited is the Result of a hint whose task was put off to its slot.
+const Limited = "limited"
 
 // NewHint makes a hint that is to be looked at in its moment. A hint whose moment is farther off than patience is looked
 // at now: its row probably says another time, and a hint that early is not worth holding.

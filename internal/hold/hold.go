@@ -92,7 +92,13 @@ func (h *Hold) rankOf(kind string) int {
 	return rank[task.Normal]
 }
 
+// push has the hint wait in its lane. One that has a slot goes before those of its owner that have none: its slot would be lost.
 func (h *Hold) push(e *Hint) {
+	if h.allowed.ofOwners != nil {
+		if e.rank = h.rankOf(e.Kind); e.hasSlot() {
+			e.rank = rank[task.High]
+		}
+	}
 	if h.lanes[e.Lane].push(e) {
 		h.signal(e.Lane)
 	}
@@ -226,6 +232,9 @@ func (h *Hold) takeUntil(l Lane, until time.Time, n int) (taken []*Hint) {
 		}
 		if !h.allowed.admit(e, until) {
 			h.push(e)
+			if parked++; parked == maxParked {
+				break
+			}
 			continue
 		}
 		mine[e.Owner] = true

@@ -123,17 +123,21 @@ func (a *allowance) refuse(at time.Time) {
 // admit reports whether the hint may be handed out by the rate of its owner: to run, or to be put off to its slot. One whose slot is near
 // waits for it in the hold.
 func (a *allowance) admit(e *Hint, now time.Time) bool {
-	if a.ofOwners == nil || !e.OwnerSlot.IsZero() && !e.spent && a.ofOwners.Holds(e.OwnerSlot, now) {
+	if e.OnlyLook = a.ofOwners != nil && !e.Behind.IsZero(); a.ofOwners == nil || e.OnlyLook {
 		return true
 	}
-	e.spent = false
-	e.OwnerSlot, e.Far = a.ofOwners.Take(e.Owner, e.visit(), now)
+	if !e.hasSlot() || !a.ofOwners.Holds(e.OwnerSlot, now) {
+		e.OwnerSlot, e.Far = a.ofOwners.Take(e.Owner, e.visit(), now)
+		e.spent, e.OwnerWait = false, time.Time{}
+	}
 	if e.Far || !e.OwnerSlot.After(now) {
 		return true
 	}
-	e.LookAt = e.OwnerSlot
+	e.LookAt, e.OwnerWait = e.OwnerSlot, e.OwnerSlot
 	return false
 }
+
+func (h *Hint) hasSlot() bool { return !h.OwnerSlot.IsZero() && !h.spent }
 
 // visit is how often the hint's task has come for a slot, by its version: each time that it was put off, tried or moved it has got another.
 func (h *Hint) visit() limit.Visit {
@@ -150,6 +154,7 @@ func (h *Hint) visit() limit.Visit {
 func (a *allowance) spend(e *Hint, now time.Time) {
 	e.Called, e.NoSlot, e.AllowedAt = false, false, time.Time{}
 	switch {
+	case e.Far: // it does not run
 	case a.limit.Rate != (task.Rate{}) && a.probe:
 		e.NoSlot = true
 	case a.limit.Rate != (task.Rate{}):
@@ -179,20 +184,23 @@ func (a *allowance) release(taken []*Hint, now time.Time) {
 	a.ended = settled && !called
 }
 
-// releaseOwnerSlots gives back the slots of tasks that ended without a call. A hint that is held keeps its slot, unless its handler was called: a
-// lane of its own may be what it waits for.
+// releaseOwnerSlots gives back the slots of tasks that ended without a call, or wait for another one. A hint that is held for another reason
+// keeps its slot, unless its handler was called: the lane where it runs may be what it waits for.
 func (a *allowance) releaseOwnerSlots(taken []*Hint) {
 	if a.ofOwners == nil {
 		return
 	}
 	for _, e := range taken {
 		switch {
-		case e.Called || e.Far:
-			e.spent = true
-		case e.Settled || e.Dropped:
+		case !e.hasSlot():
+		case e.Far && e.Version > 1 && e.Result != Limited:
+			a.ofOwners.RefundFar(e.Owner)
+		case !e.Far && !e.Called && (e.Settled || e.Dropped || !e.Behind.IsZero()):
 			a.ofOwners.Refund(e.Owner)
-			e.spent = true
+		case !e.Far && !e.Called:
+			continue
 		}
+		e.spent = true
 	}
 }
 

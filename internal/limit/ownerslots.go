@@ -9,10 +9,12 @@ import (
 
 // Constants of the slots. A rate is kept over any 10 s to within 5 %: burst is less than that.
 const (
-	burst     = 100 * time.Millisecond // a near slot comes so long before its moment
-	maxWait   = time.Second            // a slot that is nearer is waited for; one that is farther is worth a write of the task's row
-	graceTime = time.Second            // if nobody comes for a slot for so long, nobody does for the later ones
-	farthest  = 24 * time.Hour         // the latest slot that is promised
+	burst    = 100 * time.Millisecond // a near slot comes so long before its moment
+	maxWait  = time.Second            // a slot that is nearer is waited for; one that is farther is worth a write of the task's row
+	farthest = 24 * time.Hour         // the latest slot that is promised
+
+	unusedTime = 200 * time.Millisecond // if nobody comes for a slot for so long, anybody may have it
+	graceTime  = time.Second            // and if for so long, nobody comes for the later ones either
 )
 
 // OwnerSlots gives slots to tasks, by a rate for each of many owners. One worker has all hints of an owner, so that it needs to ask nobody. It
@@ -20,7 +22,6 @@ const (
 type OwnerSlots struct {
 	step   time.Duration
 	owners map[string]*line
-	sweep  int // owners at which those are forgotten whose slots are over
 }
 
 // line is that of one owner.
@@ -28,7 +29,20 @@ type line struct {
 	next  time.Time // the next call's moment
 	first time.Time // the end of the line of tasks that came once: slots before it are promised to them
 	later time.Time // the end of the line of those that came twice or more: it takes all slots while it stands
+
+	free, taken time.Time // next before the slots that were free so long were taken, and when they were
 }
+
+// NewOwnerSlots returns slots at a rate for each owner; nil for the zero rate, which sets no bound.
+func NewOwnerSlots(rate task.Rate) *OwnerSlots {
+	if rate == (task.Rate{}) {
+		return nil
+	}
+	return &OwnerSlots{step: rate.Span(1), owners: map[string]*line{}}
+}
+
+// Owners returns the number of owners whose slots are known.
+func (t *OwnerSlots) Owners() int { return len(t.owners) }
 
 // Visit is how often a task comes for a slot.
 type Visit int
@@ -39,20 +53,6 @@ const (
 	Second
 	Later
 )
-
-// NewOwnerSlots returns slots at a rate for each owner; nil for the zero rate, which sets no bound.
-func NewOwnerSlots(rate task.Rate) *OwnerSlots {
-	if rate == (task.Rate{}) {
-		return nil
-	}
-	return &OwnerSlots{step: rate.Span(1), owners: map[string]*line{}, sweep: minSweep}
-}
-
-// minSweep owners are always kept.
-const minSweep = 1024
-
-// Owners returns the number of owners whose slots are known.
-func (t *OwnerSlots) Owners() int { return len(t.owners) }
 
 // Take takes a slot for a task of the owner. A near one is the task's: it may run then. For a far one the task comes once more at that
 // moment.
@@ -70,9 +70,12 @@ func (t *OwnerSlots) Take(owner string, visit Visit, now time.Time) (slot time.T
 		end = &o.first
 	}
 	inLine := visit == First && o.first.After(now) || visit < Later && o.later.After(now)
-	if !inLine && !o.next.After(now.Add(maxWait)) {
-		slot = latest(o.next.Add(-burst), now)
-		o.next = latest(o.next, now).Add(t.step)
+	if idle := now.Sub(o.next) > unusedTime; (!inLine || idle) && !o.next.After(now.Add(maxWait)) {
+		if now.Sub(o.next) > burst {
+			o.free, o.taken, o.next = o.next, now, now
+		}
+		slot = latest(o.next, now)
+		o.next = o.next.Add(t.step)
 		return slot, false
 	}
 	slot = latest(*end, o.next)
@@ -90,10 +93,22 @@ func (t *OwnerSlots) Take(owner string, visit Visit, now time.Time) (slot time.T
 // still does not make good for it at once.
 func (t *OwnerSlots) Holds(slot, now time.Time) bool { return now.Sub(slot) <= max(minLife, t.step) }
 
-// Refund takes back a near slot whose task did not run. A far one needs none: a line whose slots nobody takes is over soon.
-func (t *OwnerSlots) Refund(owner string) {
+// RefundFar takes back a far slot of a task that has come again, and waits for something else.
+func (t *OwnerSlots) RefundFar(owner string) {
 	if o := t.owners[owner]; o != nil {
-		o.next = o.next.Add(-t.step)
+		o.later = o.later.Add(-t.step)
+	}
+}
+
+// Refund takes back a near slot whose task did not run. A far one of a task that came first needs none: a line whose slots nobody takes is
+// over soon.
+func (t *OwnerSlots) Refund(owner string) {
+	o := t.owners[owner]
+	if o == nil {
+		return
+	}
+	if o.next = o.next.Add(-t.step); !o.next.After(o.taken) {
+		o.next = o.free // nobody has run since: the slots are as free as before
 	}
 }
 
@@ -111,17 +126,17 @@ func (t *OwnerSlots) of(owner string, now time.Time) *line {
 	return o
 }
 
-// forget forgets owners whose slots are over, once there are twice as many owners as were left the last time.
+// forget forgets some owners whose slots are over, more than come: no call pays for many.
 func (t *OwnerSlots) forget(now time.Time) {
-	if len(t.owners) < t.sweep {
-		return
-	}
+	looked := 0
 	for name, o := range t.owners {
 		if !latest(o.next, latest(o.first, o.later)).After(now) {
 			delete(t.owners, name)
 		}
+		if looked++; looked == 4 {
+			return
+		}
 	}
-	t.sweep = max(minSweep, 2*len(t.owners))
 }
 
 func latest(a, b time.Time) time.Time {

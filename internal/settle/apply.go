@@ -119,7 +119,7 @@ func (m *member) firedFrom() time.Time {
 // let the task run.
 func (s *Settler) countFired(m *member, done time.Time) {
 	from := m.firedFrom()
-	if allowed := rowform.Latest(m.hint.AllowedAt, m.hint.OwnerSlot); allowed.After(from) {
+	if allowed := rowform.Latest(m.hint.AllowedAt, m.hint.OwnerWait); allowed.After(from) {
 		s.metrics.observeLimitWait(m.row.Kind, allowed.Sub(from))
 		from = allowed
 	}

@@ -127,7 +127,7 @@ func (v *verdict) decideDue(f facts) {
 		v.change(transition.PutOff(f.row, f.paused, f.stamp), resultPaused)
 		return
 	}
-	if f.hint.Far && v.charge.State != hold.Charged {
+	if f.hint.Far && v.charge.State != hold.Charged && !asksInOrder(f.hint, f.row) {
 		v.change(transition.PutOffToSlot(f.row, f.hint.OwnerSlot, f.stamp), resultLimited)
 		return
 	}
@@ -141,6 +141,10 @@ func (v *verdict) decideDue(f facts) {
 	}
 	v.run = true
 }
+
+// asksInOrder reports whether a task with a far slot comes again, and takes effect in an order: if it waits behind another one it needs no slot.
+// keepOrder looks.
+func asksInOrder(h *hold.Hint, row task.Task) bool { return row.OrderKey != "" && h.Version > 1 }
 
 func (v *verdict) settle(r Result) { v.result, v.settled = r, true }
 

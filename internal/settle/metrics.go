@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/metric"
 )
 
@@ -24,7 +25,7 @@ const (
 	resultSkipped     Result = "skipped"      // cancelled: later than its kind's catch-up window
 	resultBlocked     Result = "blocked"      // cancelled: the owner is blocked
 	resultPaused      Result = "paused"       // re-armed: a pause of its owner or kind has put it off to its end
-	resultLimited     Result = "limited"      // re-armed: the rate of its owner has put it off to its slot
+	resultLimited     Result = hold.Limited   // re-armed: the rate of its owner has put it off to its slot
 	resultBehind      Result = "behind"       // held, or re-armed: an earlier task of its order key has not ended
 	resultRead        Result = "read"         // the effect has committed in the transaction of a caller who reads: see reader.go
 )

@@ -53,7 +53,31 @@ func (t *transaction) keepOrder() error {
 			t.successors = append(t.successors, head.Task)
 		}
 	}
+	for _, members := range waiting {
+		for _, m := range members {
+			t.keepSlots(m)
+		}
+	}
 	return nil
+}
+
+// keepSlots takes a member out of the batch that waits behind nobody any more, but has no slot of its owner.
+func (t *transaction) keepSlots(m *member) {
+	switch {
+	case m.stage != stageWaiting || m.charged():
+	case m.hint.OnlyLook:
+		t.leave(m, task.ID{}) // it comes again for one
+	case m.hint.Far:
+		t.putOff(m, transition.PutOffToSlot(m.row, m.hint.OwnerSlot, t.stamp()), resultLimited)
+		t.block(m)
+	}
+}
+
+// putOff settles a member that does not run by a transition of its row.
+func (t *transaction) putOff(m *member, row task.Task, r Result) {
+	m.stage, m.verdict, m.row = stageDecided, verdict{}, row
+	m.verdict.change(row, r)
+	t.transitions = append(t.transitions, m)
 }
 
 // waitBehind has a member wait for the head of its order key.
@@ -64,10 +88,7 @@ func (t *transaction) waitBehind(m *member, head protocol.Head) {
 		t.leave(m, head.ID)
 		return
 	}
-	m.stage, m.verdict = stageDecided, verdict{}
-	m.row = transition.WaitBehind(m.row, head, t.stamp())
-	m.verdict.change(m.row, resultBehind)
-	t.transitions = append(t.transitions, m)
+	t.putOff(m, transition.WaitBehind(m.row, head, t.stamp()), resultBehind)
 }
 
 // leave holds a member that does not run in this transaction: for an earlier task of its order key, unless head is zero. A member that is

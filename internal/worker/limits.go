@@ -169,7 +169,8 @@ func (w *Worker) applyLimits(ctx context.Context) error {
 		}
 		bound := st.Limit(w.cfg.Limits[q.name])
 		if bound != q.hold.Limit() {
-			q.log.InfoContext(ctx, "limit of a queue", slog.String("rate", bound.Rate.String()), slog.Int("concurrency", bound.Concurrency))
+			q.log.InfoContext(ctx, "limit of a queue", slog.String("rate", bound.Rate.String()), slog.Int("concurrency", bound.Concurrency),
+				slog.String("owner_rate", bound.OwnerRate.String()))
 			q.hold.SetLimit(bound)
 		}
 	}

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -79,6 +80,43 @@ func TestOwnerRate(t *testing.T) {
 	want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), 2*crowd+others*each)
 	want(t, "tasks with an effect", w.store.Number("SELECT COUNT(DISTINCT task_id) FROM effects"), 2*crowd+others*each)
 	want(t, "last errors", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE last_error <> ''"), 0)
+}
+
+// Tasks of one order key take effect in order at the key's rate, though each tenth fails at first, and those behind it come and go meanwhile.
+func TestOwnerRateInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const n = 40
+	var mu sync.Mutex
+	var ran []string
+	failed := map[string]bool{}
+	mux := worker.NewMux()
+	worker.Handle(mux, march, func(_ context.Context, _ *worker.Tx, t worker.Task[payload]) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if word := t.Payload.Word; len(word) == 2 && word[1] == '5' && !failed[word] {
+			failed[word] = true
+			return errors.New("not yet")
+		}
+		ran = append(ran, t.Payload.Word)
+		return nil
+	})
+	w.run(w.worker(mux, engine.Config{
+		Late:   soon,
+		Limits: map[string]task.Limit{"default": {OwnerRate: task.Rate{Calls: 10, Per: time.Second}}},
+	}))
+	specs, want := make([]task.Spec, n), make([]string, n)
+	for i := range specs {
+		want[i] = fmt.Sprintf("%02d", i)
+		specs[i] = march.New(fmt.Sprint("owner", i), payload{Word: want[i]}, task.In(0), task.OrderKey("column"))
+	}
+	w.publish(w.schedule(specs...)...)
+	pipelinetest.Await(t, "all are done", func() bool { return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(ran, want) {
+		t.Errorf("they ran as %v", ran)
+	}
 }
 
 // No hint comes of some tasks, and two workers look. They run where their owners' hints come to, so that one worker keeps an owner's rate.
