@@ -48,7 +48,7 @@ func (c *Call) refuseOwnKeys(ctx context.Context, specs []task.Spec) error {
 		}
 		for _, o := range own {
 			changes := (spec.Mode() == rowform.MovePending || spec.Mode() == rowform.ReplacePending) && o.State == task.Pending
-			if o.ID == wanted.ID || sameKey(o, wanted) && !changes {
+			if o.ID == wanted.ID || sameKey(o, wanted, spec.Kind().Names()) && !changes {
 				return fmt.Errorf("schedule %s of owner %s in the handler of %s: %w", wanted.Kind, wanted.Owner, o.ID, ErrOwnKey)
 			}
 		}
@@ -69,6 +69,7 @@ func (c *Call) ownTasks() []task.Task {
 	return own
 }
 
-func sameKey(a, b task.Task) bool {
-	return b.DedupKey != "" && a.DedupKey == b.DedupKey && a.Kind == b.Kind && a.Owner == b.Owner
+// sameKey reports whether b, of a kind with these names, has the key of a.
+func sameKey(a, b task.Task, names []string) bool {
+	return b.DedupKey != "" && a.DedupKey == b.DedupKey && slices.Contains(names, a.Kind) && a.Owner == b.Owner
 }

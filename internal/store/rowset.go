@@ -93,25 +93,49 @@ func (s *Store) lockExisting(ctx context.Context, q sqlx.ExtContext, tasks []tas
 	return rowSet{}, fmt.Errorf("lock the tasks that have the keys: %w", &conflictError{0, int64(len(tasks))})
 }
 
+// KeyHolders reads the ids, the kinds and the keys of the rows that have the keys of tasks. With share nobody may insert, end or change the
+// key of such a row until the transaction ends, and it waits for those who have done so and not committed yet: it locks entries
+// of the index, and no rows, for which it would wait as long as their handlers run.
+func (s *Store) KeyHolders(ctx context.Context, q sqlx.QueryerContext, tasks []task.Task, share bool) (holders []task.Task, err error) {
+	lock := ""
+	if share {
+		lock = s.dialect.forShare()
+	}
+	var t task.Task
+	for part := range slices.Chunk(tasks, keysPerRead) {
+		keys, args := keyConditions(part)
+		err := forEach(ctx, q, "SELECT id, owner, kind, dedup_key FROM duetime_tasks"+s.dialect.Force("duetime_tasks_dedup")+" WHERE "+keys+lock, args,
+			[]any{idBytes{&t.ID}, &t.Owner, &t.Kind, &t.DedupKey}, func() { holders = append(holders, t) })
+		if err != nil {
+			return nil, fmt.Errorf("read who has %d keys: %w", len(tasks), err)
+		}
+	}
+	return holders, nil
+}
+
+// keyConditions is the condition that a row has the key of one of the tasks; empty if none of them has one.
+func keyConditions(tasks []task.Task) (text string, args []any) {
+	for _, t := range tasks {
+		if t.DedupKey != "" {
+			text += " OR (owner = ? AND kind = ? AND dedup_key = ?)"
+			args = append(args, t.Owner, t.Kind, t.DedupKey)
+		}
+	}
+	return strings.TrimPrefix(text, " OR "), args
+}
+
 // existingIDs returns the ids of the rows that have the ids or keys of tasks.
 func (s *Store) existingIDs(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (ids []task.ID, err error) {
 	var id task.ID
 	for part := range slices.Chunk(tasks, keysPerRead) {
-		var keys int
-		var args []any
-		for _, t := range part {
-			if t.DedupKey != "" {
-				keys, args = keys+1, append(args, t.Owner, t.Kind, t.DedupKey)
-			}
-		}
+		keys, args := keyConditions(part)
 		text := "SELECT id FROM duetime_tasks" + s.dialect.Force("PRIMARY") + " WHERE id IN (" + marks(len(part)) + ")"
-		if keys > 0 {
-			text = "SELECT id FROM duetime_tasks" + s.dialect.Force("duetime_tasks_dedup") + " WHERE " +
-				strings.Repeat(" OR (owner = ? AND kind = ? AND dedup_key = ?)", keys)[len(" OR "):] + " UNION " + text
+		if keys != "" {
+			text = "SELECT id FROM duetime_tasks" + s.dialect.Force("duetime_tasks_dedup") + " WHERE " + keys + " UNION " + text
 		}
 		err := forEach(ctx, q, text, append(args, idArgs(protocol.IDs(part))...), []any{idBytes{&id}}, func() { ids = append(ids, id) })
 		if err != nil {
-			return nil, fmt.Errorf("read which tasks have %d keys: %w", keys, err)
+			return nil, fmt.Errorf("read which of %d tasks exist: %w", len(tasks), err)
 		}
 	}
 	return sorted(ids), nil

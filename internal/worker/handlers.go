@@ -14,11 +14,12 @@ import (
 // handlers are those of a mux, by kind.
 type handlers map[string]*settle.Handler
 
-// infos returns what the kinds of the queues say, in alphabetical order of their names.
+// infos returns what the kinds of the queues say, once for each of their names, in alphabetical order.
 func (h handlers) infos(queues []string) []task.KindInfo {
 	var infos []task.KindInfo
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		if info := h[name].Info; slices.Contains(queues, info.Queue) {
+			info.Name = name
 			infos = append(infos, info)
 		}
 	}

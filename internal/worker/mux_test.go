@@ -35,6 +35,14 @@ func TestRegistrationIsRefused(t *testing.T) {
 		"nil handler, a batch": {func(m *worker.Mux) { worker.HandleBatch(m, meal, nil) }, `"meal" has nil`},
 		"nil handler, outside": {func(m *worker.Mux) { worker.HandleOutside(m, meal, nil) }, `"meal" has nil`},
 		"two handlers":         {func(m *worker.Mux) { worker.Handle(m, meal, single); worker.HandleOutside(m, meal, outside) }, `"meal" has two`},
+		"a live kind's name": {func(m *worker.Mux) {
+			worker.Handle(m, meal, single)
+			worker.Handle(m, task.NewKind[payload]("feed", task.Was("dinner", "meal")), single)
+		}, `"meal" is a name of two kinds (task.Was), of "meal" and of "feed"`},
+		"an old name of another kind": {func(m *worker.Mux) {
+			worker.Handle(m, task.NewKind[payload]("feed", task.Was("meal")), single)
+			worker.Handle(m, meal, single)
+		}, `"meal" is a name of two kinds (task.Was), of "feed" and of "meal"`},
 		"two kinds of one name": {func(m *worker.Mux) {
 			worker.Handle(m, meal, single)
 			worker.Handle(m, task.NewKind[payload]("meal", task.Queue("other")), single)

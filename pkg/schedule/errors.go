@@ -18,6 +18,9 @@ var (
 // errMovedOn says that a recurrence has made another task since it was read.
 var errMovedOn error = retryable("recurrence has changed in between")
 
+// errOtherName says that another transaction has made a task with the key under another name of the kind (task.Was).
+var errOtherName error = retryable("the key was taken under another name of the kind in between")
+
 type retryable string
 
 func (e retryable) Error() string { return string(e) }

@@ -49,6 +49,7 @@ type recurrences interface {
 //   - A changed definition replaces the pending task by that of the next tick from now on. If the tick of the pending task has
 //     passed, as while the task waits for its jitter or was put off, the tick keeps its time and gets a task of the new definition.
 //     A task whose time has come stays: it may be running.
+//   - One that has a name which the kind had before (task.Was) keeps that name, and so do its next tasks.
 //   - A paused one takes the definition and stays paused.
 //   - One with a greater Policy.Revision stays as it is, in any state: a process of an older version does not bring its definition back.
 //
@@ -80,6 +81,12 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 	stands, found, err := t.rows.Recurrence(ctx, t.db, wanted.Owner, name)
 	if err != nil {
 		return task.Recurrence{}, t.ledger.Fail(err)
+	}
+	if found && slices.Contains(spec.Kind().Was, stands.Kind) { // a tick under another name would have another key, and be made once more
+		spec = spec.Under(stands.Kind)
+		if wanted, err = spec.Recurrence(name, when, policy, now); err != nil {
+			return task.Recurrence{}, fmt.Errorf("recur %s: %w", name, err)
+		}
 	}
 	if found && (stands.State == task.RecurrenceOver || !policy.End.IsZero()) && samePayload(spec, stands.Payload, wanted.Payload) {
 		wanted.Payload = stands.Payload // another key has encrypted it: the recurrence does not begin anew for that, which may be too late

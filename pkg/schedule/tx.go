@@ -27,6 +27,7 @@ type Rows interface {
 	labeler     // tx_labels.go
 	blocks      // block.go
 	groups      // tx_group.go
+	renamed     // tx_renamed.go
 }
 
 // Tx is one try of a transaction: the service's own statements, and the changes of tasks that commit or vanish with

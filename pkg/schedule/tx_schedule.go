@@ -67,6 +67,9 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec, group string) 
 	if err != nil {
 		return nil, err
 	}
+	if specs, err = t.underHeldNames(ctx, specs, t.from(now)); err != nil {
+		return nil, err
+	}
 	wanted, err := resolve(specs, t.from(now))
 	if err != nil {
 		return nil, err
@@ -75,6 +78,9 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec, group string) 
 		wanted[i].CreatedAt, wanted[i].UpdatedAt, wanted[i].Group = now, now, group
 	}
 	standing, err := t.rows.Insert(ctx, t.db, wanted)
+	if err == nil {
+		err = t.checkOtherNames(ctx, specs, standing, now)
+	}
 	if err != nil {
 		if slices.ContainsFunc(specs, func(s task.Spec) bool { return s.Mode() != rowform.Unkeyed }) {
 			err = ledger.AsRunning(err) // the task that has the key; a new row waits for a locked table only

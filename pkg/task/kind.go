@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -14,9 +15,10 @@ import (
 // worker's side uses Backoff.
 type KindInfo struct {
 	Name        string
-	Queue       string  // default "default"
-	MaxAttempts int     // default 25
-	Backoff     Backoff // default DefaultBackoff
+	Was         []string // names that the kind had before
+	Queue       string   // default "default"
+	MaxAttempts int      // default 25
+	Backoff     Backoff  // default DefaultBackoff
 
 	// CatchUpWindow is how late the first try may begin; 0, the default, sets no bound.
 	CatchUpWindow time.Duration
@@ -53,6 +55,14 @@ type KindOption func(*KindInfo)
 
 // Queue puts the kind's tasks on a queue of their own: a topic and a consumer group.
 func Queue(name string) KindOption { return func(k *KindInfo) { k.Queue = name } }
+
+// Was says which names the kind had before it was renamed. What waits under them goes on, and keeps the name that it has: the kind's
+// handler runs tasks of all names, which it sees as Task.Kind; a key that one of them holds is taken for the kind; and Recur finds a
+// recurrence of an old name. No other kind of a process may have one of the names. Calls that take the name of a kind find what has that
+// very name: KindInfo.Names has all of them. docs/CHANGING.md says in which order to deploy.
+func Was(names ...string) KindOption {
+	return func(k *KindInfo) { k.Was = append(slices.Clone(k.Was), names...) }
+}
 
 // MaxAttempts bounds the failures of one task before it is dead; 1 to 1000.
 func MaxAttempts(n int) KindOption { return func(k *KindInfo) { k.MaxAttempts = n } }
@@ -113,8 +123,14 @@ func NewKind[P any](name string, opts ...KindOption) Kind[P] {
 
 // Check returns a *FieldError for a name, a queue or a number outside the limits.
 func (k KindInfo) Check() error {
-	if err := checkKind(k.Name); err != nil {
-		return err
+	names := k.Names()
+	for i, name := range names {
+		if err := checkKind(name); err != nil {
+			return err
+		}
+		if slices.Contains(names[:i], name) {
+			return &FieldError{"was", fmt.Sprintf("must not have %q twice, nor as the kind's name", name)}
+		}
 	}
 	if err := checkQueue(k.Queue); err != nil {
 		return err
@@ -139,6 +155,9 @@ func (k KindInfo) Check() error {
 	}
 	return nil
 }
+
+// Names returns the kind's name and, after it, those that it had before.
+func (k KindInfo) Names() []string { return append([]string{k.Name}, k.Was...) }
 
 // Info returns what the kind says about its tasks.
 func (k Kind[P]) Info() KindInfo { return k.info }

@@ -30,6 +30,19 @@ func TestLimitsOfATimeout(t *testing.T) {
 	}
 }
 
+func TestNamesOfAKind(t *testing.T) {
+	t.Parallel()
+	for names, want := range map[string]string{
+		"meal.done meal.over": "", "feed.done": "was must not have", "meal.done meal.done": "was must not have", "meal!": "kind must be",
+	} {
+		info := task.NewKind[int]("feed.done").Info()
+		task.Was(strings.Fields(names)...)(&info)
+		if err := info.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", names, err, want)
+		}
+	}
+}
+
 func TestLimitsOfABatch(t *testing.T) {
 	t.Parallel()
 	for n, refused := range map[int]bool{0: false, 1: false, task.MaxPerCall: false, -1: true, task.MaxPerCall + 1: true} {

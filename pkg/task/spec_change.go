@@ -2,6 +2,7 @@ package task
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 )
 
@@ -39,6 +40,22 @@ func (s Spec) WithPayload(payload any) Spec {
 		s.row.Payload, s.err = s.kind.Codec.Encode(s.kind.Name, s.row.Owner, s.row.Payload)
 	}
 	return s
+}
+
+// Under returns the spec under another of its kind's names (Was), for a task or a recurrence that has the name already. The payload is
+// encoded for that name.
+func (s Spec) Under(name string) Spec {
+	if s.err != nil || name == s.kind.Name {
+		return s
+	}
+	payload, err := s.kind.Payload(Task{Kind: s.kind.Name, Owner: s.row.Owner, Payload: s.row.Payload})
+	s.kind.Was = slices.DeleteFunc(s.kind.Names(), func(n string) bool { return n == name })
+	s.kind.Name = name
+	if err != nil {
+		s.err = fmt.Errorf("decode payload of %s: %w", s.row.ID, err)
+		return s
+	}
+	return s.WithPayload(json.RawMessage(payload))
 }
 
 // WithWhen returns the spec with another due time.

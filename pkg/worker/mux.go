@@ -32,7 +32,7 @@ type Mux struct {
 // NewMux makes an empty one.
 func NewMux() *Mux { return &Mux{handlers: map[string]*settle.Handler{}} }
 
-// Kinds returns the registered kinds in alphabetical order.
+// Kinds returns the names of the registered kinds, those that they had before (task.Was) among them, in alphabetical order.
 func (m *Mux) Kinds() []string { return slices.Sorted(maps.Keys(m.handlers)) }
 
 // Queues returns the queues of the registered kinds in alphabetical order.
@@ -47,7 +47,7 @@ func (m *Mux) Queues() []string {
 // Handle registers a handler that is called for one task at a time. What it does through tx takes effect exactly once,
 // together with the end of the task: if it returns an error, panics, or exceeds its time, nothing of it remains and an
 // attempt is charged. Its ctx ends after the kind's task.Timeout, or worker.handler_timeout. tx must not be used after it
-// returned. Handle panics on a kind that is registered already, on one that NewKind hasn't made, and on a nil fn, as the
+// returned. Handle panics on a kind of which a name is registered already, on one that NewKind hasn't made, and on a nil fn, as the
 // other forms do.
 func Handle[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *Tx, t Task[P]) error) {
 	check(m, kind, fn == nil)
@@ -77,16 +77,23 @@ func HandleOutside[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context
 
 // check panics on what could only fail when the first task is due.
 func check[P any](m *Mux, kind task.Kind[P], none bool) {
-	switch before := m.handlers[kind.Name()]; {
+	switch {
 	case kind.Name() == "":
 		panic("worker: a handler's kind has no name: make it by task.NewKind")
 	case none:
 		panic(fmt.Sprintf("worker: kind %q has nil for a handler", kind.Name()))
-	case before != nil && before.Info.Queue != kind.Info().Queue:
-		panic(fmt.Sprintf("worker: kind %q has two handlers: it is declared for queue %q and for queue %q",
-			kind.Name(), before.Info.Queue, kind.Info().Queue))
-	case before != nil:
-		panic(fmt.Sprintf("worker: kind %q has two handlers", kind.Name()))
+	}
+	for _, name := range kind.Info().Names() {
+		switch before := m.handlers[name]; {
+		case before == nil:
+		case before.Info.Name != kind.Name():
+			panic(fmt.Sprintf("worker: %q is a name of two kinds (task.Was), of %q and of %q", name, before.Info.Name, kind.Name()))
+		case before.Info.Queue != kind.Info().Queue:
+			panic(fmt.Sprintf("worker: kind %q has two handlers: it is declared for queue %q and for queue %q",
+				name, before.Info.Queue, kind.Info().Queue))
+		default:
+			panic(fmt.Sprintf("worker: kind %q has two handlers", name))
+		}
 	}
 }
 
@@ -94,7 +101,7 @@ func register[P any](m *Mux, kind task.Kind[P], f settle.Form, fn func(context.C
 	if m.handlers == nil {
 		m.handlers = map[string]*settle.Handler{}
 	}
-	m.handlers[kind.Name()] = &settle.Handler{
+	h := &settle.Handler{
 		Info: kind.Info(),
 		Form: f,
 		Run: func(ctx context.Context, call *settle.Call) error {
@@ -107,6 +114,9 @@ func register[P any](m *Mux, kind task.Kind[P], f settle.Form, fn func(context.C
 			}
 			return m.callWrapped(ctx, call, func(ctx context.Context) error { return fn(ctx, call.Tx(), ts) })
 		},
+	}
+	for _, name := range kind.Info().Names() {
+		m.handlers[name] = h
 	}
 }
 
