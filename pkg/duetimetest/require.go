@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func RequireScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner strin
 	t.Helper()
 	l := look(t, db, owner, kind.Info())
 	for _, row := range l.rows {
-		if row.Kind == kind.Name() && len(l.unmet(row, wants)) == 0 {
+		if row.ofKind && len(l.unmet(row, wants)) == 0 {
 			return decoded(t, kind, row.Task)
 		}
 	}
@@ -106,7 +107,7 @@ func RequireNotScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner st
 	t.Helper()
 	l := look(t, db, owner, kind.Info())
 	for _, row := range l.rows {
-		if row.Kind == kind.Name() && len(l.unmet(row, wants)) == 0 {
+		if row.ofKind && len(l.unmet(row, wants)) == 0 {
 			t.Fatalf("duetimetest: %s has a pending %s, want none\n%s", owner, wanted(kind.Name(), wants), l.list("", nil))
 		}
 	}
@@ -118,7 +119,7 @@ func Scheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string) []wo
 	t.Helper()
 	var out []worker.Task[P]
 	for _, row := range look(t, db, owner, kind.Info()).rows {
-		if row.Kind == kind.Name() {
+		if row.ofKind {
 			out = append(out, decoded(t, kind, row.Task))
 		}
 	}
@@ -129,8 +130,9 @@ func Scheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string) []wo
 type row struct {
 	task.Task
 
+	ofKind  bool // which is looked for, under any of its names
 	labels  map[string]string
-	payload []byte // in clear, if its kind is the one that is looked for
+	payload []byte // in clear, if it is of that kind
 }
 
 // listing is an owner's pending tasks of all kinds at one moment of the database's clock.
@@ -148,7 +150,7 @@ func look(t testing.TB, db DB, owner string, kind task.KindInfo) listing {
 		t.Fatalf("duetimetest: %v", err)
 	}
 	for i, row := range l.rows {
-		if row.Kind != kind.Name {
+		if l.rows[i].ofKind = slices.Contains(kind.Names(), row.Kind); !l.rows[i].ofKind {
 			continue
 		}
 		if l.rows[i].payload, err = kind.Payload(row.Task); err != nil {
@@ -172,7 +174,7 @@ func read(ctx context.Context, s tables, owner string) (listing, error) {
 	}
 	rows := make([]row, len(tasks))
 	for i, t := range tasks {
-		rows[i] = row{t, labels[t.ID], t.Payload}
+		rows[i] = row{Task: t, labels: labels[t.ID], payload: t.Payload}
 	}
 	now, err := s.Now(ctx, nil)
 	return listing{rows: rows, now: now}, err
@@ -206,7 +208,7 @@ func (l listing) list(kind string, wants []Want) string {
 	b.WriteString("pending are:")
 	for _, row := range l.rows {
 		fmt.Fprintf(&b, "\n  %s, in %v", describe(row.Task), row.RunAt.Sub(l.now))
-		if row.Kind == kind {
+		if kind != "" && row.ofKind {
 			fmt.Fprintf(&b, "\n    this one %s", strings.Join(l.unmet(row, wants), ", "))
 		}
 	}

@@ -1,6 +1,7 @@
 package duetimetest_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/duetime/duetime/pkg/duetimetest"
 	"github.com/duetime/duetime/pkg/encrypt"
 	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
 )
 
 func TestRequireScheduled(t *testing.T) {
@@ -50,6 +52,24 @@ func TestRequireEncrypted(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	duetimetest.RequireNotScheduled(t, s.db, secret, "ada", duetimetest.Payload(Expire{Order: 43}))
+}
+
+// A renamed kind's tasks are found and run under its old name too.
+func TestRequireARenamedKind(t *testing.T) {
+	t.Parallel()
+	s := onMySQL(t)
+	expired := task.NewKind[Expire]("order.expired", task.Was(expire.Name()))
+	s.schedule(expire.New("ada", Expire{Order: 42}, task.In(0)))
+	if got := duetimetest.RequireScheduled(t, s.db, expired, "ada", duetimetest.Payload(Expire{Order: 42})); got.Payload.Order != 42 {
+		t.Errorf("got %+v", got)
+	}
+	if got := duetimetest.Scheduled(t, s.db, expired, "ada"); len(got) != 1 {
+		t.Errorf("scheduled are %+v", got)
+	}
+	mux := worker.NewMux()
+	worker.Handle(mux, expired, func(context.Context, *worker.Tx, worker.Task[Expire]) error { return nil })
+	duetimetest.Fire(t, s.db, mux, time.Now().Add(time.Minute))
+	duetimetest.RequireNotScheduled(t, s.db, expired, "ada")
 }
 
 func TestRequireScheduledSaysWhatIsThere(t *testing.T) {
