@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -285,15 +286,15 @@ func (s *Store) lockMigrations(ctx context.Context, db *sqlx.DB) (unlock func(),
 	}
 	// All schemas of a server share the names of locks, which may have 64 characters.
 	const name = "CONCAT('duetime ', LEFT(SHA2(DATABASE(), 256), 32))"
-	for got := 0; got != 1; {
-		if err := c.QueryRowxContext(ctx, "SELECT COALESCE(GET_LOCK("+name+", 5), 0)").Scan(&got); err != nil {
+	for got := (sql.NullInt64{}); got.Int64 != 1; {
+		if err := c.QueryRowxContext(ctx, "SELECT GET_LOCK("+name+", 5)").Scan(&got); err != nil {
 			_ = c.Close() // the first error says more
 			return nil, fmt.Errorf("wait for other migrations: %w", err)
 		}
 	}
 	return func() {
 		// An error means that the session has ended, and its lock with it.
-		_, _ = c.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+name+")")
+		_ = c.QueryRowxContext(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK("+name+")").Scan(new(sql.NullInt64))
 		_ = c.Close()
 	}, nil
 }
