@@ -72,12 +72,13 @@ func (d Dialect) Force(index string) string {
 }
 
 // deletePinned begins a DELETE that reads rows by the primary key alone. A scan of a small table would wait for rows that
-// others hold, or have just inserted; a DELETE of one table can't be pinned to an index.
+// others hold, or have just inserted; a DELETE of one table can't be pinned to an index. Without the brackets Vitess makes
+// it one.
 func (d Dialect) deletePinned(table string) string {
 	if d == SQLite {
 		return "DELETE FROM " + table
 	}
-	return "DELETE " + table + " FROM " + table + d.Force("PRIMARY")
+	return "DELETE " + table + " FROM (" + table + d.Force("PRIMARY") + ")"
 }
 
 // insertIgnore begins an INSERT that leaves a row with the same key unchanged. Unlike ignoreTaken it needs no right to
