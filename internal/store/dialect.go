@@ -81,6 +81,14 @@ func (d Dialect) deletePinned(table string) string {
 	return "DELETE " + table + " FROM (" + table + d.Force("PRIMARY") + ")"
 }
 
+// limitChange ends an UPDATE that changes at most n rows; SQLite changes all.
+func (d Dialect) limitChange(n int) string {
+	if d == SQLite {
+		return ""
+	}
+	return fmt.Sprintf(" LIMIT %d", n)
+}
+
 // insertIgnore begins an INSERT that leaves a row with the same key unchanged. Unlike ignoreTaken it needs no right to
 // UPDATE, but it cuts values that are too long: the caller has checked them.
 func (d Dialect) insertIgnore() string {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,6 +22,7 @@ const (
 	pauseColumns = "queue, kind, owner, until_at, made_at, resumed_at, actor"
 	ofPause      = "owner = ? AND kind = ? AND queue = ?" // pauseKey has its arguments
 	pausesChunk  = 100
+	pausesPage   = 5000 // rows; Vitess reads and changes at most 10,000 at once
 )
 
 func pauseKey(p protocol.PauseOf) []any { return []any{p.Owner, p.Kind, p.Queue} }
@@ -28,11 +30,32 @@ func pauseKey(p protocol.PauseOf) []any { return []any{p.Owner, p.Kind, p.Queue}
 // Pauses returns the pauses that stand, those of whole queues too, by queue, kind and owner: of several of the same, the last to
 // end.
 func (s *Store) Pauses(ctx context.Context) ([]protocol.Pause, error) {
-	all, err := s.pauses(ctx, s.db, "SELECT SUBSTR(name, ?) AS queue, '' AS kind, '' AS owner, until_at, made_at, 0 AS resumed_at, '' AS actor"+
-		" FROM duetime_requests WHERE name LIKE ? AND "+s.dialect.standing("")+" UNION ALL SELECT "+pauseColumns+
-		" FROM duetime_pauses WHERE until_at > "+s.dialect.now()+" AND resumed_at = 0 ORDER BY queue, kind, owner, until_at DESC",
-		len(pauseRequest)+1, pauseRequest+"%")
-	return slices.CompactFunc(all, func(a, b protocol.Pause) bool { return a.PauseOf == b.PauseOf }), err
+	var all []protocol.Pause
+	var last protocol.Pause
+	for {
+		page, err := s.pauses(ctx, s.db, "SELECT SUBSTR(name, ?) AS queue, '' AS kind, '' AS owner, until_at, made_at, 0 AS resumed_at, '' AS actor"+
+			" FROM duetime_requests WHERE name LIKE ? AND "+s.dialect.standing("")+" UNION ALL SELECT * FROM (SELECT "+pauseColumns+
+			" FROM duetime_pauses"+s.dialect.Force("PRIMARY")+" WHERE owner >= ? AND (owner, kind, queue, until_at) > (?,?,?,?) AND until_at > "+s.dialect.now()+
+			" AND resumed_at = 0 ORDER BY owner, kind, queue, until_at LIMIT ?) AS page",
+			append(append([]any{len(pauseRequest) + 1, pauseRequest + "%", last.Owner}, pauseKey(last.PauseOf)...), msOrZero(last.Until), pausesPage)...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if page = slices.DeleteFunc(page, protocol.Pause.OfQueue); len(page) < pausesPage {
+			break
+		}
+		last = slices.MaxFunc(page, byPauseKey)
+	}
+	slices.SortFunc(all, func(a, b protocol.Pause) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Owner, b.Owner), b.Until.Compare(a.Until))
+	})
+	return slices.CompactFunc(all, func(a, b protocol.Pause) bool { return a.PauseOf == b.PauseOf }), nil
+}
+
+// byPauseKey orders pauses as the primary key does.
+func byPauseKey(a, b protocol.Pause) int {
+	return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Queue, b.Queue), a.Until.Compare(b.Until))
 }
 
 // ResumedPauses returns a page of the pauses that were resumed before their ends, in the order of the resumes, which begins after one
@@ -108,14 +131,22 @@ func (s *Store) PauseUntil(ctx context.Context, q sqlx.QueryerContext, of protoc
 }
 
 // ResumePause ends a pause that is not of a whole queue before its end; false if none stands.
-func (s *Store) ResumePause(ctx context.Context, q sqlx.ExtContext, of protocol.PauseOf, now time.Time) (bool, error) {
-	r, err := q.ExecContext(ctx, "UPDATE duetime_pauses SET resumed_at = ? WHERE "+ofPause+" AND until_at > ? AND resumed_at = 0",
-		append([]any{now.UnixMilli()}, append(pauseKey(of), now.UnixMilli())...)...)
-	if err != nil {
-		return false, fmt.Errorf("resume %s: %w", of, err)
+func (s *Store) ResumePause(ctx context.Context, q sqlx.ExtContext, of protocol.PauseOf, now time.Time) (stood bool, err error) {
+	args := append([]any{now.UnixMilli()}, append(pauseKey(of), now.UnixMilli())...)
+	for {
+		var n int64
+		r, err := q.ExecContext(ctx, "UPDATE duetime_pauses SET resumed_at = ? WHERE "+ofPause+" AND until_at > ? AND resumed_at = 0"+
+			s.dialect.limitChange(pausesPage), args...)
+		if err == nil {
+			n, err = r.RowsAffected()
+		}
+		if err != nil {
+			return false, fmt.Errorf("resume %s: %w", of, err)
+		}
+		if stood = stood || n > 0; n < pausesPage {
+			return stood, nil
+		}
 	}
-	n, err := r.RowsAffected()
-	return n > 0, err
 }
 
 // ForgetPauses deletes up to limit rows of pauses whose ends were before a moment, and returns their number; and those of whole

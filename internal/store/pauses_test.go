@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -96,6 +97,32 @@ func timedPauses(t *testing.T, s *store.Store) {
 	}
 	queuePause.Until = time.Time{}
 	stand(mailPause, queuePause)
+}
+
+// More pauses than a statement may read or change on Vitess are listed, and one that was made longer as often is resumed.
+func TestManyPauses(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	const many = 10_010
+	now := value[time.Time](t)(s.Now(t.Context(), nil))
+	ann := protocol.PauseOf{Owner: "ann"}
+	put := make([]protocol.Pause, 0, 2*many)
+	for i := range many {
+		until := now.Add(time.Hour + time.Duration(i)*time.Second)
+		put = append(put, protocol.Pause{PauseOf: ann, Until: until, Made: now},
+			protocol.Pause{PauseOf: protocol.PauseOf{Owner: fmt.Sprintf("owner-%d", i), Kind: "mail"}, Until: until, Made: now})
+	}
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.PutPauses(ctx, tx, put)) })
+	value[bool](t)(s.Pause(t.Context(), s.DB(), "mails", now, time.Time{}))
+	if got := value[[]protocol.Pause](t)(s.Pauses(t.Context())); len(got) != many+2 {
+		t.Errorf("%d pauses stand, want %d", len(got), many+2)
+	}
+	if !value[bool](t)(s.ResumePause(t.Context(), s.DB(), ann, now)) {
+		t.Error("the pause of ann did not stand")
+	}
+	if got := value[[]protocol.Pause](t)(s.Pauses(t.Context())); len(got) != many+1 {
+		t.Errorf("%d pauses stand after a resume, want %d", len(got), many+1)
+	}
 }
 
 // A reader is told which of the rows that it locks are paused.
