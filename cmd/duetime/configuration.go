@@ -60,12 +60,7 @@ func (t *tool) checkServers(ctx context.Context, p *parts.Parts) error {
 		name string
 		ask  func(ctx context.Context) error
 	}{
-		{"mysql", func(ctx context.Context) error {
-			if err := p.CheckMySQL(ctx); err != nil {
-				return err
-			}
-			return p.Store.CheckLocks(ctx)
-		}},
+		{"mysql", func(ctx context.Context) error { return t.checkMySQL(ctx, p) }},
 		{"redis", func(ctx context.Context) error {
 			if err := p.Index.Ping(ctx); err != nil {
 				return err
@@ -89,4 +84,19 @@ func (t *tool) checkServers(ctx context.Context, p *parts.Parts) error {
 		_, _ = fmt.Fprintln(t.out, server.name+" is right")
 	}
 	return errors.Join(wrong...)
+}
+
+func (t *tool) checkMySQL(ctx context.Context, p *parts.Parts) error {
+	if err := p.CheckMySQL(ctx); err != nil {
+		return err
+	}
+	if err := p.Store.CheckLocks(ctx); err != nil {
+		return err
+	}
+	product, err := p.Store.Product(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(t.out, "mysql is "+product)
+	return err
 }

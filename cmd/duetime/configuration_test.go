@@ -11,7 +11,8 @@ func TestConfigCheckServers(t *testing.T) {
 	t.Parallel()
 	d := unmigrated(t)
 	got := d.wantCode(t, 0, "config", "check", "--servers")
-	if want := "mysql is right\nredis is right\nkafka is right\nzookeeper is right\n"; got.out != want {
+	product := pipelinetest.MySQL(t).Version(t)
+	if want := "mysql is " + product + "\nmysql is right\nredis is right\nkafka is right\nzookeeper is right\n"; got.out != want {
 		t.Errorf("said %q, want %q", got.out, want)
 	}
 

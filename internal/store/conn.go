@@ -19,6 +19,8 @@ type connector struct {
 	keepsTx  bool     // refuse statements that would end a transaction
 	onFull   func()   // see Options
 
+	product atomic.Pointer[product] // of the server, once a connection has asked
+
 	// era is raised when a server was found to be read-only. Connections of earlier eras are closed when they are taken from
 	// the pool: they may lead to the old primary too.
 	era atomic.Int64
@@ -33,16 +35,40 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, refusedConnection(err)
 	}
 	g := &conn{Conn: inner, of: c, era: era, chain: chain{enabled: c.chains}}
-	for _, set := range c.settings {
-		if err := g.execBare(ctx, set); err != nil {
-			_ = inner.Close() // the setting's error says more
-			if Classify(err) == BadSetting {
-				return nil, refusedConnection(err)
-			}
-			return nil, fmt.Errorf("set up the session: %w", err)
+	if err := c.setUp(ctx, g); err != nil {
+		_ = inner.Close() // the setting's error says more
+		if Classify(err) == BadSetting {
+			return nil, refusedConnection(err)
 		}
+		return nil, fmt.Errorf("set up the session: %w", err)
 	}
 	return g, nil
+}
+
+// setUp runs the settings on a new connection. Vitess knows neither allRows nor COMMIT AND CHAIN.
+func (c *connector) setUp(ctx context.Context, g *conn) error {
+	for _, set := range c.settings {
+		if err := g.execBare(ctx, set); err != nil {
+			return err
+		}
+	}
+	if len(c.settings) == 0 { // SQLite
+		return nil
+	}
+	p := c.product.Load()
+	if p == nil {
+		asked, err := askProduct(ctx, g.Conn)
+		if err != nil {
+			return err
+		}
+		p = &asked
+		c.product.Store(p)
+	}
+	if p.name == vitess {
+		g.chain.enabled = false
+		return nil
+	}
+	return g.execBare(ctx, allRows)
 }
 
 // conn is one guarded connection; the package's doc.go and conn_tx.go describe the failures that it guards against.

@@ -152,8 +152,13 @@ type Statement struct {
 	Args []any
 }
 
-// CheckProduct refuses servers by the variables version and version_comment.
-var CheckProduct = checkProduct
+// ProductOf names a server by the variables version and version_comment.
+func ProductOf(version, comment string) string { return productOf(version, comment).String() }
+
+// CheckProduct refuses a server by these variables.
+func CheckProduct(ctx context.Context, version, comment string) error {
+	return (&Store{}).checkProduct(ctx, productOf(version, comment))
+}
 
 // ReadFloor is Floor that asks the server even within a second of the last time. The server gives each read up after the limit; 0 leaves
 // the limit as it is.

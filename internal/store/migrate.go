@@ -75,11 +75,11 @@ func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace strin
 // change just before, and this try fails. The next try finds that change done: there are no more such tries than changes.
 func (s *Store) applyAll(ctx context.Context, db, lastDB *sqlx.DB, files fs.FS, show func(done, missing int)) error {
 	for tries := 1; ; tries++ {
-		p, err := s.provider(db, files)
+		p, err := s.provider(ctx, db, files)
 		if err != nil {
 			return err
 		}
-		last, err := s.provider(lastDB, files)
+		last, err := s.provider(ctx, lastDB, files)
 		if err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (s *Store) MigrationStatus(ctx context.Context, files fs.FS) ([]Migration, 
 		return nil, err
 	}
 	defer done()
-	p, err := s.provider(db, files)
+	p, err := s.provider(ctx, db, files)
 	if err != nil {
 		return nil, err
 	}
@@ -257,21 +257,28 @@ func ofDialect(files fs.FS, d Dialect) (fs.FS, error) {
 	return files, nil
 }
 
-func (s *Store) provider(db *sqlx.DB, files fs.FS) (*goose.Provider, error) {
+func (s *Store) provider(ctx context.Context, db *sqlx.DB, files fs.FS) (*goose.Provider, error) {
 	files, err := ofDialect(files, s.dialect)
 	if err != nil {
 		return nil, err
 	}
-	dialect := goose.DialectMySQL
+	dialect, table := goose.DialectMySQL, migrationsTable
 	if s.dialect == SQLite {
 		dialect = goose.DialectSQLite3
 	}
-	p, err := goose.NewProvider(dialect, db.DB, files,
-		goose.WithTableName(migrationsTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	p, err := s.askProduct(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.name == vitess { // it finds no table by a condition that names DATABASE() in an OR, as goose's has without a schema
+		table = s.schema + "." + table
+	}
+	provider, err := goose.NewProvider(dialect, db.DB, files,
+		goose.WithTableName(table), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return nil, fmt.Errorf("prepare migrations: %w", err)
 	}
-	return p, nil
+	return provider, nil
 }
 
 // lockMigrations waits until no other process migrates this schema. MySQL commits each change of a table at once, so two

@@ -80,19 +80,23 @@ func TestProductsThatAreNotMySQL(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ version, comment, name string }{
 		{"8.0.11-TiDB-v8.5.1", "TiDB Server (Apache License 2.0) Community Edition, MySQL 8.0 compatible", "TiDB"},
-		{"8.0.40-Vitess", "Version: 22.0.0", "Vitess"},
 		{"5.7.25-OceanBase-v4.3.5.0", "OceanBase 4.3.5.0", "OceanBase"},
 		{"5.7.32", "SingleStoreDB source distribution (compatible; MySQL Enterprise & MySQL Commercial)", "SingleStore"},
 		{"8.0.32-X-Cluster-8.4.19", "PolarDB-X", "PolarDB-X"},
 		{"5.6.29-TDDL-5.4.12", "", "PolarDB-X"},
 	} {
-		if err := store.CheckProduct(c.version, c.comment); err == nil || !strings.Contains(err.Error(), c.name) {
+		if err := store.CheckProduct(t.Context(), c.version, c.comment); err == nil || !strings.Contains(err.Error(), c.name) {
 			t.Errorf("%s: %v, want it refused by name", c.name, err)
 		}
 	}
-	for version, comment := range map[string]string{
-		"8.0.15": "MySQL Community Server - GPL", "10.11.14-MariaDB-0+deb12u2": "Debian 12", "8.0.36-28.1": "Percona XtraDB Cluster (GPL)",
+	for _, c := range []struct{ version, comment, want string }{
+		{"8.0.15", "MySQL Community Server - GPL", "MySQL 8.0.15"},
+		{"10.11.14-MariaDB-0+deb12u2", "Debian 12", "MariaDB 10.11.14"},
+		{"8.0.36-28.1", "Percona XtraDB Cluster (GPL)", "MySQL 8.0.36"},
+		{"8.4.6-Vitess", "Version: 24.0.4 (Git revision 0 branch '') built on  by @ using go1.26.8 linux/amd64", "Vitess 24.0.4"},
 	} {
-		must(t, store.CheckProduct(version, comment))
+		if got := store.ProductOf(c.version, c.comment); got != c.want {
+			t.Errorf("%s: %s, want %s", c.version, got, c.want)
+		}
 	}
 }

@@ -35,18 +35,21 @@ const utf8mb4 = "utf8mb4"
 
 // requiredVariables have the same value on every connection.
 var requiredVariables = []variable{
-	{"autocommit", "1", "ON"},              // an autocommit statement is a transaction
-	{"completion_type", "0", "NO_CHAIN"},   // a COMMIT ends the transaction, begins none, and keeps the connection
-	{"unique_checks", "1", "ON"},           // two tasks can't have the same key
-	{"sql_select_limit", noLimit, noLimit}, // a page ends where the rows end
-	{"sql_big_selects", "1", "ON"},         // sweeps and counts may read a table of any size
-	{"sql_safe_updates", "0", "OFF"},       // so may statements that change rows
+	{"autocommit", "1", "ON"},            // an autocommit statement is a transaction
+	{"completion_type", "0", "NO_CHAIN"}, // a COMMIT ends the transaction, begins none, and keeps the connection
+	{"unique_checks", "1", "ON"},         // two tasks can't have the same key
+	{"sql_big_selects", "1", "ON"},       // sweeps and counts may read a table of any size
+	{"sql_safe_updates", "0", "OFF"},     // so may statements that change rows
 	{"character_set_client", utf8mb4, utf8mb4},
 	{"character_set_results", utf8mb4, utf8mb4},
 	{"collation_connection", "IF(@@character_set_connection = '" + utf8mb4 + "', @@collation_connection, '" + utf8mb4 + "_general_ci')", ""},
 }
 
-const noLimit = "18446744073709551615"
+// allRows ends a page where its rows end. Vitess refuses the value, and bounds results by a setting of its own.
+const (
+	allRows = "SET sql_select_limit = " + noLimit
+	noLimit = "18446744073709551615"
+)
 
 // removedModes are modes of MariaDB that change the meaning of this package's SQL: an empty subject would be NULL, and
 // "due_at = ?, run_at = due_at" would set run_at to the old due_at.
@@ -72,7 +75,10 @@ func sessionSettings(cfg *mysql.Config, o Options) []string {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Params)) {
 		value := cfg.Params[name]
 		bare := bareName(name)
-		if bare == "sql_mode" {
+		switch bare {
+		case "sql_select_limit": // see allRows
+			continue
+		case "sql_mode":
 			mode = value
 			continue
 		}
@@ -123,16 +129,21 @@ func (e *SettingError) Error() string {
 
 // expectedVariables are the values that CheckSession expects: those that each connection has set, under the names of both
 // products, and those that only an administrator may set.
-func (s *Store) expectedVariables() map[string]string {
+func (s *Store) expectedVariables(p product) map[string]string {
 	want := map[string]string{
 		"transaction_isolation": readCommitted, "tx_isolation": readCommitted,
 		"transaction_read_only": "OFF", "tx_read_only": "OFF",
-		"character_set_connection": utf8mb4, "sql_log_bin": "ON", "lock_wait_timeout": s.tableWait,
+		"character_set_connection": utf8mb4, "sql_log_bin": "ON", "lock_wait_timeout": s.tableWait, "sql_select_limit": noLimit,
 	}
 	for _, v := range requiredVariables {
 		if v.shown != "" {
 			want[v.name] = v.shown
 		}
+	}
+	if p.name == vitess {
+		want["autocommit"] = "1"          // as it spells it
+		delete(want, "lock_wait_timeout") // it keeps its own
+		delete(want, "sql_select_limit")  // see allRows
 	}
 	return want
 }
@@ -144,13 +155,17 @@ func (s *Store) CheckSession(ctx context.Context) error {
 	if s.openPatient == nil {
 		return nil
 	}
-	want := s.expectedVariables()
-	names := slices.Sorted(maps.Keys(want))
-	have, err := s.variables(ctx, append(names, "sql_mode", "log_bin", "binlog_format", "version", "version_comment"))
+	p, err := s.askProduct(ctx)
 	if err != nil {
 		return err
 	}
-	if err := checkProduct(have["version"], have["version_comment"]); err != nil {
+	if err := s.checkProduct(ctx, p); err != nil {
+		return err
+	}
+	want := s.expectedVariables(p)
+	names := slices.Sorted(maps.Keys(want))
+	have, err := s.variables(ctx, append(names, "sql_mode", "log_bin", "binlog_format"))
+	if err != nil {
 		return err
 	}
 	for _, name := range names {
