@@ -22,7 +22,7 @@ import (
 // still one to change, its page asks.
 
 const (
-	ownedAhead = 20_000 // ids that are kept for the next pages of an operation
+	ownedAhead = 10_000 // ids that are kept for the next pages of an operation
 	maxOwned   = 16     // operations for which ids are kept
 )
 

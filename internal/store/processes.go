@@ -142,7 +142,7 @@ type Run struct {
 }
 
 // maxRuns bounds how many rows Runs reads.
-const maxRuns = 20_000
+const maxRuns = 10_000
 
 // Runs returns the runs of all processes that are remembered, in the order of their starts, and the database's time.
 func (s *Store) Runs(ctx context.Context) (runs []Run, now time.Time, err error) {
