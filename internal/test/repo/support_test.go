@@ -19,6 +19,7 @@ func TestSupportNamesWhatIsTested(t *testing.T) {
 	for row, versions := range map[string][]string{
 		"| MySQL | from 8.0 |": {source{t, "docker-compose.yml"}.text(`image: mysql:([\d.]+)`)},
 		"| | | 8.":             {source{t, "scripts/mysql/fetch"}.text(`server=\$cache/mysql-([\d.]+)`)},
+		"| Vitess |":           {source{t, "internal/test/vitess/go.mod"}.text(`vitess.io/vitess v0\.(\d+)\.`)},
 		"| SQLite |":           {source{t, "go.mod"}.text(`modernc.org/sqlite (v[\d.]+)`)},
 		"| Valkey |":           {source{t, "docker-compose.yml"}.text(`valkey/valkey:([\d.]+)`)},
 		"| Kafka |":            {source{t, "scripts/kafka/pom.xml"}.text(`kafka_2.13</artifactId>\s*<version>([\d.]+)<`)},
