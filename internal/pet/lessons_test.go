@@ -57,10 +57,10 @@ func (w *world) moment(query string) moment {
 // wantDot wants the task's dot on the now line.
 func wantDot(t *testing.T, line, class string, id task.ID) {
 	t.Helper()
-	for _, circle := range strings.Split(line, "<circle")[1:] {
-		if strings.Contains(circle, `data-task="`+id.String()+`"`) {
-			if !strings.Contains(circle, `class="`+class+`"`) {
-				t.Errorf("the dot of %s is %s, want %s", id, circle, class)
+	for _, dot := range strings.Split(line, "<g")[1:] {
+		if strings.Contains(dot, `data-task="`+id.String()+`"`) {
+			if !strings.Contains(dot, `class="`+class+`"`) {
+				t.Errorf("the dot of %s is %s, want %s", id, dot, class)
 			}
 			return
 		}
@@ -108,7 +108,7 @@ func TestNowLine(t *testing.T) {
 	w.refused(w.do("GET", "/v1/now?owner="+strings.Repeat("x", 65), ""), http.StatusBadRequest, "invalid", "owner")
 }
 
-// Ends of one moment have dots beside each other, with the names of their pets.
+// Ends of one moment have dots beside each other, as high as they were late, with the names of their pets.
 func TestDotsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	w := taught(t, pet.Lessons{})
@@ -117,12 +117,9 @@ func TestDotsOfOneMoment(t *testing.T) {
 	w.fire(meals...)
 	at := w.now().UnixMilli()
 	w.store.Exec("UPDATE pet_journal SET due_at_ms = ?, at_ms = ? WHERE event = 'meal_finished' AND task_id IN (?, ?)", at, at, meals[0].String(), meals[1].String())
-	dots := regexp.MustCompile(`<circle class="\w+" (cx="\S+" cy="\S+")`).FindAllStringSubmatch(w.moment("").Line, -1)
-	if len(dots) != 2 || dots[0][1] == dots[1][1] {
-		t.Errorf("the dots are %v, want two beside each other", dots)
-	}
-	if names := strings.Count(w.moment("").Line, `class="name"`); names != 2 {
-		t.Errorf("got %d names, want 2", names)
+	dots := regexp.MustCompile(`<g class="\w+" transform="translate\((\S+) (\S+)\)".*?</circle><text`).FindAllStringSubmatch(w.moment("").Line, -1)
+	if len(dots) != 2 || dots[0][1] == dots[1][1] || dots[0][2] != dots[1][2] {
+		t.Errorf("the dots are %v, want two with names, beside each other", dots)
 	}
 }
 
@@ -150,7 +147,7 @@ func TestNowLineOfLongMeals(t *testing.T) {
 	m := w.moment("?width=1000")
 	wantDot(t, m.Line, "future", far)
 	var x float64
-	_, at, _ := strings.Cut(m.Line, `<circle class="future" cx="`)
+	_, at, _ := strings.Cut(m.Line, `<g class="future" transform="translate(`)
 	if _, err := fmt.Sscanf(at, "%f", &x); err != nil || x < 900 || x > 990 {
 		t.Errorf("a meal of %v stands at %v px of 1000", start.Meal, x)
 	}

@@ -30,8 +30,8 @@ const (
 	minLag = time.Millisecond
 	maxLag = 100 * time.Second
 
-	// lateBy is how late a meal is called late.
-	lateBy = 500 * time.Millisecond
+	// lateBy is how late a meal is called late, by the page and by the console.
+	lateBy = time.Second
 )
 
 // nowLine is a drawing of the strip.
@@ -137,7 +137,7 @@ func (l *nowLine) coming(p Pet) {
 	l.dot(class, x, y, p.ID, p.Meal.TaskID.String(), p.Name, p.Name)
 }
 
-// past draws an effect. One that would hide another stands above it.
+// past draws an effect. One that would hide another stands left of it: its height is how late it was.
 func (l *nowLine) past(e ended) {
 	class := "past"
 	if e.lag() > lateBy {
@@ -145,14 +145,14 @@ func (l *nowLine) past(e ended) {
 	}
 	x, y := l.x(e.at()), height(e.lag())
 	for slices.ContainsFunc(l.ends, func(at [2]float64) bool { return math.Hypot(at[0]-x, at[1]-y) < dotRoom }) {
-		y -= dotRoom
+		x -= dotRoom
 	}
 	l.ends = append(l.ends, [2]float64{x, y})
 	l.dot(class, x, y, e.PetID, e.TaskID, e.name, fmt.Sprintf("%s · %d ms", e.name, e.LagMs))
 }
 
 func (l *nowLine) dot(class string, x, y float64, pet, id, name, title string) {
-	_, _ = fmt.Fprintf(l, `<circle class="%s" cx="%g" cy="%g" r="5" data-pet="%s" data-task="%s"><title>%s</title></circle>`,
+	_, _ = fmt.Fprintf(l, `<g class="%s" transform="translate(%g %g)" data-pet="%s" data-task="%s"><circle r="5"><title>%s</title></circle>`,
 		class, tenth(x), tenth(y), pet, html.EscapeString(id), html.EscapeString(title))
 	if letters := []rune(name); l.named {
 		const room, beside, maxLetters = 90, 9, 12 // px of a name, px from its dot, and letters
@@ -160,12 +160,13 @@ func (l *nowLine) dot(class string, x, y float64, pet, id, name, title string) {
 			letters = append(letters[:maxLetters-1], '…')
 		}
 		left := class != "future" || x > lineEdge+l.near+l.far-room
-		at, anchor := x+beside, "start"
+		at, anchor := beside, "start"
 		if left && x > room {
-			at, anchor = x-beside, "end"
+			at, anchor = -beside, "end"
 		}
-		_, _ = fmt.Fprintf(l, `<text class="name" text-anchor="%s" x="%g" y="%g">%s</text>`, anchor, tenth(at), tenth(y+4), html.EscapeString(string(letters)))
+		_, _ = fmt.Fprintf(l, `<text text-anchor="%s" x="%d" y="4">%s</text>`, anchor, at, html.EscapeString(string(letters)))
 	}
+	_, _ = l.WriteString(`</g>`)
 }
 
 func tenth(px float64) float64 { return math.Round(10*px) / 10 }

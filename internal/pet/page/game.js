@@ -1,7 +1,7 @@
 "use strict";
 (function () {
   var jump = 700; // ms that the ring takes to another moment
-  var late = 500; // ms after its time a meal waits for a worker
+  var late = 1000; // ms after its time a meal is late, as on the console
   var fresh = 10000; // ms for which an end is news
   var rest = 1000, least = 250; // ms between two looks: a meal that ends asks for one sooner
   var lang = localStorage.getItem("lang") || (navigator.language.startsWith("zh") ? "zh" : "en");
@@ -107,6 +107,7 @@
     var line = card.part(".task"), last = ends.get(pet.id), of = pet.meal || last;
     card.part(".trace").textContent = last ? traceOf(last) : "";
     card.part(".trace").classList.toggle("fresh", Boolean(last) && last.times === 1 && page.now() - last.at_ms < fresh);
+    card.part(".trace").classList.toggle("late", Boolean(last) && last.lag_ms > late);
     card.e.classList.toggle("cancelled", Boolean(!pet.meal && last && last.event === "meal_cancelled"));
     line.replaceChildren();
     if (!of) { return; }
@@ -241,7 +242,7 @@
   function untilNext() {
     var now = page.now(), wait = rest;
     cards.forEach(function (card) {
-      if (card.due > now) { wait = Math.min(wait, card.due - now + 40); }
+      if (card.due && now - card.due < fresh) { wait = Math.min(wait, card.due - now + 40); }
     });
     return Math.max(least, wait);
   }

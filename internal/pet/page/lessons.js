@@ -28,16 +28,16 @@
     }
     Array.prototype.forEach.call(fresh.attributes, function (a) { line.setAttribute(a.name, a.value); });
     Array.prototype.slice.call(line.children).forEach(function (e) {
-      if (e.localName === "circle") { dots.set(e.dataset.task, e); } else { e.remove(); }
+      if (e.dataset.task) { dots.set(e.dataset.task, e); } else { e.remove(); }
     });
     var first = line.firstElementChild;
     Array.prototype.slice.call(fresh.children).forEach(function (e) {
-      var dot = e.localName === "circle" && dots.get(e.dataset.task);
+      var dot = dots.get(e.dataset.task);
       if (dot) {
-        ["class", "cx", "cy"].forEach(function (name) { dot.setAttribute(name, e.getAttribute(name)); });
+        ["class", "transform"].forEach(function (name) { dot.setAttribute(name, e.getAttribute(name)); });
         dot.replaceChildren.apply(dot, e.childNodes);
         dots.delete(e.dataset.task);
-      } else if (e.localName === "circle" || e.localName === "g") {
+      } else if (e.localName === "g") {
         line.append(e);
       } else {
         line.insertBefore(e, first);
@@ -55,7 +55,7 @@
     });
     line.setAttribute("aria-label", say("line", line.querySelectorAll(".past").length, line.querySelectorAll(".future").length, line.querySelectorAll(".late").length));
     var it = target();
-    line.querySelectorAll("circle[data-pet]").forEach(function (e) {
+    line.querySelectorAll("[data-pet]").forEach(function (e) {
       e.classList.toggle("it", Boolean(it) && e.dataset.task === it.pet.meal.task_id);
     });
   }

@@ -153,7 +153,7 @@ func gameAdopts(w *world, p *tab) {
 	p.says("#none", "Press the button")
 	want(w.t, "first button", eval[string](p, "[...document.querySelectorAll('main button')].find(b => b.offsetParent).id"), "adopt")
 	p.click("#adopt")
-	p.await("document.querySelectorAll('.pet.eating').length === 3 && document.querySelectorAll('#now circle.future').length === 3")
+	p.await("document.querySelectorAll('.pet.eating').length === 3 && document.querySelectorAll('#now .future').length === 3")
 	want(w.t, "pets of the owner", w.number("SELECT COUNT(*) FROM pets WHERE owner = 'empty'"), 3)
 	p.says("#told", "Three pets eat")
 }
@@ -162,16 +162,16 @@ func gameNowLine(w *world, p *tab) {
 	p.show("?owner=line")
 	newPet(p, "tom", "line")
 	p.click(".pet [data-act=feed]")
-	p.there("#now circle.future.it")
+	p.there("#now .future.it")
 	eval[bool](p, "(window.startedAt = document.querySelector('.walker').dataset.x + document.querySelector('.walker').getAttribute('transform')) && true")
 	p.await("document.querySelector('.walker').dataset.x + document.querySelector('.walker').getAttribute('transform') !== window.startedAt")
-	task := eval[string](p, "document.querySelector('#now circle.future').dataset.task")
+	task := eval[string](p, "document.querySelector('#now .future').dataset.task")
 	p.click(".pet [data-act=speedup]")
 	p.says(".pet .task", "v2")
 	p.click(".pet [data-act=speedup]")
-	dot := "document.querySelector('#now circle[data-task=\"" + task + "\"]')"
+	dot := "document.querySelector('#now [data-task=\"" + task + "\"]')"
 	p.await("(" + dot + " || {dataset: {}, classList: {contains: () => true}}).classList.contains('future') === false")
-	right := "document.querySelector('#now circle[data-task=\"" + task + "\"]').cx.baseVal.value <= Number(document.querySelector('.walker').dataset.x) + 1"
+	right := "document.querySelector('#now [data-task=\"" + task + "\"]').transform.baseVal[0].matrix.e <= Number(document.querySelector('.walker').dataset.x) + 1"
 	want(w.t, "whether the meal is left of now", eval[bool](p, right), true)
 }
 
@@ -243,7 +243,7 @@ func TestGameKillsTheWorker(t *testing.T) {
 	p.says(".pet .clock", "late")
 	want(t, "faces that look at the clock", p.count(".pet.waits .waiting"), 1)
 	want(t, "whether the pet smiles", eval[string](p, "getComputedStyle(document.querySelector('.pet .happy')).display"), "none")
-	p.there("#now circle.late")
+	p.there("#now .late")
 	succeed()
 	p.says("#told", "worker-1 works again")
 	p.await("!document.querySelector('.pet.waits')")

@@ -155,7 +155,7 @@ func (w *world) moved(owner string) task.Task {
 }
 
 // film writes an animation of the game: a meal ends in time, then the worker is killed while three meals go on, two of which end
-// meanwhile.
+// meanwhile. A successor ends them, and all three eat again.
 func (w *world) film(dir string) {
 	w.t.Helper()
 	succeed := w.mortal()
@@ -188,6 +188,8 @@ func (w *world) film(dir string) {
 		{5100 * time.Millisecond, press(0, "speedup")},
 		{5800 * time.Millisecond, press(1, "speedup")},
 		{7 * time.Second, succeed}, // as what make up starts does
+		{9 * time.Second, press(0, "feed")},
+		{9500 * time.Millisecond, press(1, "feed")},
 	}
 	var frames []image.Image
 	var delays []int
