@@ -31,7 +31,7 @@ type AheadQuery struct {
 type AheadStep struct {
 	AtMs   int64            `json:"at_ms"`
 	Tasks  int64            `json:"tasks"`
-	Groups map[string]int64 `json:"groups"` // about: by a sample where there are many tasks
+	Groups map[string]int64 `json:"groups"`
 }
 
 // Ahead is what is due in the next steps.
@@ -41,8 +41,9 @@ type Ahead struct {
 	Steps   []AheadStep `json:"steps"`
 	Overdue int64       `json:"overdue"` // tasks that are due for longer than the configuration's grace
 	Cut     bool        `json:"cut"`     // some numbers of tasks are lower bounds
+	Sampled bool        `json:"sampled"` // those of groups are estimates, by a sample
 
-	Late map[string]LateGroup `json:"late,omitempty"` // what is overdue of each group: about, by a sample where there are many tasks
+	Late map[string]LateGroup `json:"late,omitempty"` // what is overdue of each group
 
 	// How many tasks a second workers ended while tasks waited for them: in the slowest and in the fastest such minute of the
 	// last hour, and of the last day as far as this console has measured it. All three are 0 if no tasks waited.
@@ -74,7 +75,7 @@ func (c *Console) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 		return Ahead{}, err
 	}
 	a := Ahead{
-		FromMs: q.From.UnixMilli(), StepMs: q.Step.Milliseconds(), Overdue: read.Overdue, Cut: read.Cut,
+		FromMs: q.From.UnixMilli(), StepMs: q.Step.Milliseconds(), Overdue: read.Overdue, Cut: read.Cut, Sampled: read.Sampled,
 		Steps: make([]AheadStep, len(read.Steps)),
 	}
 	for i, s := range read.Steps {

@@ -36,6 +36,7 @@ type LagOver struct {
 	P50     float64     `json:"p50"` // of all steps together, in milliseconds
 	P99     float64     `json:"p99"`
 	Max     float64     `json:"max"`
+	Sampled bool        `json:"sampled"` // all of these are estimates
 
 	// How long handlers took. One that changes many tasks at once takes the time of its call for each of them.
 	Timed      int64   `json:"timed"`       // of the fired ones, those whose handler's time is known
@@ -107,6 +108,7 @@ func lagOver(from time.Time, step time.Duration, steps int, done []views.DoneTas
 	over := LagOver{
 		Steps: make([]LagStep, steps), Buckets: buckets(done), Late: all.Late, Fired: all.Fired,
 		P50: all.P50, P99: all.P99, Max: all.Max,
+		Sampled: slices.ContainsFunc(done, func(d views.DoneTask) bool { return d.Weight > 1 }),
 	}
 	over.timeHandlers(done)
 	for i := range over.Steps {

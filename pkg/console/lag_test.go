@@ -39,7 +39,7 @@ func TestLagOfASample(t *testing.T) {
 		Buckets: []LagBucket{
 			{1, 2}, {2, 100}, {5, 3}, {10, 5}, {20, 10}, {50, 30}, {100, 50}, {200, 100}, {500, 0}, {1000, 99}, {2000, 2},
 		},
-		Late: 2, Fired: 400, P50: 101, P99: 1000, Max: 1500,
+		Late: 2, Fired: 400, P50: 101, P99: 1000, Max: 1500, Sampled: true,
 	}, lagOver(from, time.Minute, 3, done))
 	diff(t, "no lag", LagOver{Steps: []LagStep{{AtMs: at(0)}}, Buckets: []LagBucket{}}, lagOver(from, time.Minute, 1, nil))
 }

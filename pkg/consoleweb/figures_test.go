@@ -136,7 +136,7 @@ func TestNowWithoutTheFrame(t *testing.T) {
 	}
 }
 
-// A number that is a lower bound has a plus.
+// A number that is a lower bound has a plus, and an estimate says that it is one.
 func TestSystemSaysWhatItDidNotCount(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -146,6 +146,7 @@ func TestSystemSaysWhatItDidNotCount(t *testing.T) {
 		pipelinetest.Numbers(1, 20_000)+" WHERE id = ?", made.ID[:])
 	page := p.figuresWith("system", `<td class="n">20,000+</td>`)
 	p.wantHas("system", page, `>pending</a></dt><dd>20,001</dd>`)
+	p.figuresWith("now", ">≈ 20,000</a>")
 }
 
 // The landing page has room for the first answers only, and says how many there are besides.

@@ -176,6 +176,11 @@ func (n *nowView) due(s console.AheadStep) int64 {
 	return s.Tasks
 }
 
+// has is a number of the tasks that the view is about: of one group's it may be an estimate.
+func (n *nowView) has(v *visit, tasks int64) string {
+	return v.About(tasks, n.Only != "" && n.Ahead.Sampled)
+}
+
 // steps is the address of the tasks whose next attempt is in a time.
 func (n *nowView) steps(v *visit, fromMs, toMs int64, name string) string {
 	return v.Link("tasks", n.By, name, "state", "pending", "after", v.Typed(fromMs), "before", v.Typed(toMs), "bounds", byRun)

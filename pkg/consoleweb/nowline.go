@@ -182,7 +182,7 @@ func (n *nowView) drawLag(v *visit, l *nowLine) {
 		if w <= 0 {
 			continue
 		}
-		text := v.Clock(s.AtMs) + ": " + v.T("now.fired", v.N(s.Fired))
+		text := v.Clock(s.AtMs) + ": " + v.T("now.fired", v.About(s.Fired, n.Lag.Sampled))
 		if s.Fired > 0 {
 			l.bar(&fired, x, w, s.Fired)
 			if s.Late > 0 {
@@ -260,7 +260,7 @@ func (n *nowView) drawDue(v *visit, l *nowLine) {
 		}
 		at := min(lineLinks-1, int(x/lineUnits*lineLinks))
 		had[at] += tasks
-		links[at].Steps = append(links[at].Steps, lineStep{percent(x / 10), percent(w / 10), v.Clock(s.AtMs) + ": " + v.N(tasks)})
+		links[at].Steps = append(links[at].Steps, lineStep{percent(x / 10), percent(w / 10), v.Clock(s.AtMs) + ": " + n.has(v, tasks)})
 	}
 	l.Bars, l.Over = bars.String(), over.String()
 	for i, link := range links {
@@ -270,7 +270,7 @@ func (n *nowView) drawDue(v *visit, l *nowLine) {
 			l.Will = append(l.Will, link.Steps...)
 			continue
 		}
-		link.Text = v.Clock(from) + " – " + v.Clock(to) + ": " + v.T("ahead.has", v.N(had[i]))
+		link.Text = v.Clock(from) + " – " + v.Clock(to) + ": " + v.T("ahead.has", n.has(v, had[i]))
 		link.To = n.steps(v, from, to, n.Only)
 		l.Links = append(l.Links, link)
 	}
@@ -290,10 +290,10 @@ func (n *nowView) peak(v *visit, l *nowLine) *linePeak {
 		return nil
 	}
 	top, tasks := steps[nth], n.due(steps[nth])
-	p := &linePeak{lineMoment: lineMoment{Text: v.N(tasks)}, To: n.steps(v, top.AtMs, top.AtMs+n.Ahead.StepMs, n.Only)}
+	p := &linePeak{lineMoment: lineMoment{Text: n.has(v, tasks)}, To: n.steps(v, top.AtMs, top.AtMs+n.Ahead.StepMs, n.Only)}
 	for name, of := range top.Groups {
 		if n.Only == "" && of*2 > tasks {
-			p.Text = v.N(of) + " " + cleaned(name)
+			p.Text = v.About(of, n.Ahead.Sampled) + " " + cleaned(name)
 		}
 	}
 	p.Text = v.Clock(top.AtMs) + " · " + p.Text

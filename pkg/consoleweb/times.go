@@ -188,6 +188,18 @@ func (v *visit) Detail(text string) string {
 // N groups the digits of a number.
 func (v *visit) N(n any) string { return grouped(textOf(n)) }
 
+// About is a number that may be an estimate: of one, two digits count.
+func (v *visit) About(n int64, estimate bool) string {
+	if !estimate || n == 0 {
+		return v.N(n)
+	}
+	power := int64(1)
+	for n/power >= 100 {
+		power *= 10
+	}
+	return "≈ " + v.N((n+power/2)/power*power)
+}
+
 func grouped(digits string) string {
 	sign := ""
 	if strings.HasPrefix(digits, "-") {

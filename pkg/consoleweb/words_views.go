@@ -197,7 +197,7 @@ func figureWords() map[string]words {
 			"有任务等待工作进程后，才能得知处理能力。",
 		},
 		"between":        {"%s to %s", "%s 至 %s"},
-		"ahead.cut":      {"Counts are estimates, and more may be due than is shown.", "计数为估计值，实际到期数可能更多。"},
+		"ahead.cut":      {"More may be due than is shown.", "实际到期数可能更多。"},
 		"ahead.has":      {"%s tasks", "%s 个任务"},
 		"ahead.takes":    {"about %s of work", "约需 %s"},
 		"ahead.strip":    {"Tasks due, by step", "各时段到期任务数"},
@@ -242,7 +242,6 @@ func figureWords() map[string]words {
 		"part.how long handlers take":      {"how long handlers take", "处理函数的耗时"},
 		"part.dead tasks":                  {"dead tasks", "死亡任务"},
 		"part.how late tasks were":         {"how late tasks were", "任务迟了多久"},
-		"now.sample":                       {"Counts are estimates where there are many tasks.", "任务多时，计数为估计值。"},
 	}
 }
 

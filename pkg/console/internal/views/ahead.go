@@ -26,6 +26,7 @@ type Ahead struct {
 	Late    map[string]Late // by group, of those that are overdue; about, where there are many
 	Steps   []AheadStep
 	Cut     bool // some of the numbers of tasks are lower bounds
+	Sampled bool // those of groups are estimates
 }
 
 // Late is what is overdue of a group.
@@ -67,6 +68,11 @@ func (v Views) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 	if err != nil {
 		return Ahead{}, fmt.Errorf("read groups of what is ahead: %w", err)
 	}
+	entries := int64(0)
+	for _, c := range counts {
+		entries += c.entries
+	}
+	a.Sampled = entries > int64(cmp.Or(q.Rows, sampleBudget))
 	for i, c := range counts[:q.Steps] {
 		a.Steps[i] = AheadStep{c.entries, scaled(groups[i], c.entries)}
 	}

@@ -78,8 +78,8 @@ func TestAheadOfManyTasks(t *testing.T) {
 	q := AheadQuery{From: t0, Step: time.Minute, Steps: steps, By: "kind", Overdue: t0}
 	onBoth(t, rows, func(t *testing.T, v Views) {
 		got := value[Ahead](t)(v.Ahead(t.Context(), q))
-		if got.Cut || got.Overdue != 0 {
-			t.Errorf("cut %v, %d overdue", got.Cut, got.Overdue)
+		if got.Cut || !got.Sampled || got.Overdue != 0 {
+			t.Errorf("cut %v, sampled %v, %d overdue", got.Cut, got.Sampled, got.Overdue)
 		}
 		for i, want := range plain {
 			if got.Steps[i].Tasks != want.Tasks {
