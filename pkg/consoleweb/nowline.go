@@ -179,7 +179,7 @@ func (n *nowView) drawLag(v *visit, l *nowLine) {
 	for _, s := range n.Lag.Steps {
 		x := l.was(s.AtMs)
 		w := l.was(s.AtMs+stepMs) - x
-		if w <= 0 {
+		if w <= 0 || x < 0 { // the edge would cut the oldest step
 			continue
 		}
 		text := v.Clock(s.AtMs) + ": " + v.T("now.fired", v.About(s.Fired, n.Lag.Sampled))
@@ -217,7 +217,7 @@ func (l *nowLine) curve(n *nowView, area bool, counts func(console.LagStep) bool
 	}
 	for _, s := range n.Lag.Steps {
 		from, to := l.was(s.AtMs), l.was(s.AtMs+n.step.Milliseconds())
-		if !counts(s) || to <= from {
+		if !counts(s) || to <= from || from < 0 {
 			leave()
 			continue
 		}

@@ -79,6 +79,16 @@ func (v *visit) Ago(ms int64) string { return v.relative(time.Until(time.UnixMil
 // Span is a duration in milliseconds, as people say it.
 func (v *visit) Span(ms int64) string { return v.short(time.Duration(ms) * time.Millisecond) }
 
+// Each is a duration behind "each" or "last": one of a unit is said without a number.
+func (v *visit) Each(ms int64) string {
+	for _, u := range units() {
+		if u.size.Milliseconds() == ms {
+			return v.T(u.key + ".one")
+		}
+	}
+	return v.Span(ms)
+}
+
 // Ms is a duration in milliseconds, as Span says it, but of less than ten units with a tenth: a lag of 0.4 ms is not 0 ms.
 func (v *visit) Ms(ms float64) string {
 	d := time.Duration(max(-maxSpan, min(ms*float64(time.Millisecond), maxSpan)))
