@@ -31,7 +31,7 @@ func TestWhy(t *testing.T) {
 		}
 	}
 	made := d.schedule(t, "ann", time.Hour)
-	if text = d.wantCode(t, 0, "why", made.ID.String()).out; !strings.HasPrefix(text, "It is not due yet: in 59 min") {
+	if text = d.wantCode(t, 0, "why", made.ID.String()).out; !strings.HasPrefix(text, "Due in 59 min") {
 		t.Errorf("of a task: %s", text)
 	}
 	d.wantCode(t, 4, "why", task.NewID().String())

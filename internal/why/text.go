@@ -243,7 +243,7 @@ func englishTaskTexts() map[string]text {
 			"To try it now, once what failed is mended: duetime task reschedule {task} --at now",
 		},
 		"task-put-off":  {"Its handler, or a worker that stopped, has put it off. The next try comes in {next_ms}.", ""},
-		"task-not-due":  {"It is not due yet: in {next_ms}.", ""},
+		"task-not-due":  {"Due in {next_ms}.", ""},
 		"task-due":      {"It is due since {late_ms}: a worker takes it at once.", ""},
 		"task-due.late": {"It was due {late_ms} ago, and nothing that was read says why it waits.", "Look at the workers' logs, and compare rows with the index: duetime verify"},
 	}

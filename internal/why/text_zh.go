@@ -143,7 +143,7 @@ func chineseTaskTexts() map[string]text {
 			"修正失败原因后立即重试：duetime task reschedule {task} --at now",
 		},
 		"task-put-off":  {"处理函数推迟了它，或工作进程停止时交回了它。{next_ms}后再次尝试。", ""},
-		"task-not-due":  {"尚未到期：还有 {next_ms}。", ""},
+		"task-not-due":  {"{next_ms}后到期。", ""},
 		"task-due":      {"已到期 {late_ms}：工作进程会立即取走。", ""},
 		"task-due.late": {"已到期 {late_ms}，读到的数据不能说明它为何等待。", "查看工作进程的日志，并比对行与索引：duetime verify"},
 	}

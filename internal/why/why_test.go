@@ -329,7 +329,7 @@ func TestWhyTask(t *testing.T) {
 			"snoozed", func(_ *Facts, t *Task) { t.Run = now.Add(4 * time.Second) }, "task-put-off",
 			"Its handler, or a worker that stopped, has put it off. The next try comes in 4 s.",
 		},
-		{"later", func(_ *Facts, t *Task) { t.Due, t.Run = now.Add(time.Hour), now.Add(time.Hour) }, "task-not-due", "It is not due yet: in 1 h."},
+		{"later", func(_ *Facts, t *Task) { t.Due, t.Run = now.Add(time.Hour), now.Add(time.Hour) }, "task-not-due", "Due in 1 h."},
 		{"now", func(_ *Facts, t *Task) { t.Due, t.Run = ago(time.Second), ago(time.Second) }, "task-due", "It is due since 1 s: a worker takes it at once."},
 		{"late for no reason", func(*Facts, *Task) {}, "task-due", "It was due 1 min 19 s ago, and nothing that was read says why it waits."},
 		{

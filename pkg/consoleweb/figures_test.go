@@ -331,8 +331,15 @@ func TestTaskOnItsLine(t *testing.T) {
 	for i, fault := range []string{"bank away", "bank shut"} {
 		p.exec("INSERT INTO duetime_history (at, task, event, actor, detail) VALUES (?, ?, 'failed', 'worker', ?)", made.CreatedAt.UnixMilli()+int64(i), made.ID[:], fault)
 	}
-	p.exec("UPDATE duetime_tasks SET attempt = 2, last_error = 'bank shut', run_at = due_at + 5000")
 	page := p.get(200, at)
+	if hollow := strings.Count(page, `class="point was"`); hollow != 0 || !strings.Contains(page, `class="break" x=`) {
+		t.Errorf("a task that was not moved, of seconds in an hour, has %d former due times, and its axis: %s", hollow, page)
+	}
+	p.exec("INSERT INTO duetime_history (at, task, event, actor, detail) VALUES (?, ?, 'moved', 'ann', ?)", made.CreatedAt.UnixMilli()+1, made.ID[:],
+		"by -40m0s to "+made.DueAt.UTC().Format(time.RFC3339))
+	p.wantHas("a task that was moved", p.get(200, at), `class="point was"`, made.DueAt.Add(40*time.Minute).UTC().Format("15:04:05")+"</text>")
+	p.exec("UPDATE duetime_tasks SET attempt = 2, last_error = 'bank shut', run_at = due_at + 5000")
+	page = p.get(200, at)
 	p.wantHas("a task that is retried", page, `class="point was"`, "Next attempt", `<pre class="error">bank shut</pre>`, `<pre class="error">bank away</pre>`)
 	if tries := strings.Count(page, `class="point dead"`); tries != 2 {
 		t.Errorf("got %d attempts on the line, want 2", tries)

@@ -5,9 +5,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -31,20 +34,27 @@ type taskMark struct {
 	Ms    int64
 	Word  string // the key of its word
 	Class string
+	Low   bool   // its name stands below that of the mark before
+	Break string // in percent: where the axis before it is broken; empty: nowhere
 }
 
-// draw places what has happened to the task, and what will, on an axis. Half of it belongs to the gaps alike, so that moments near each
-// other have room; the other half shows how long they were.
+// draw places what has happened to the task, and what will, on an axis.
 func (t *taskView) draw(v *visit) {
-	const edge, tries = 10, 6 // percent, and attempts at most
+	const tries = 6 // and moves at most
 	add := func(ms int64, word, class string) {
-		t.Line = append(t.Line, taskMark{Ms: ms, Word: word, Class: class, lineMoment: lineMoment{Text: v.OnDay(ms)}})
+		c := v.Day(ms)
+		t.Line = append(t.Line, taskMark{Ms: ms, Word: word, Class: class, lineMoment: lineMoment{Text: strings.TrimSpace(c.Day + " " + c.Time)}})
 	}
 	of, state := t.Task, t.Task.State.String()
 	add(of.CreatedAtMs, "created", "made")
 	for i, failed := range t.Failed {
 		if i < tries {
 			add(failed.AtMs, "event.failed", "dead")
+		}
+	}
+	for _, line := range t.lately(protocol.EventMoved, tries) {
+		if was, said := wasDue(line.Detail); said {
+			add(was, "due", "was")
 		}
 	}
 	switch {
@@ -63,12 +73,58 @@ func (t *taskView) draw(v *visit) {
 		add(v.now.UnixMilli(), "now", "now")
 	}
 	slices.SortStableFunc(t.Line, func(a, b taskMark) int { return cmp.Compare(a.Ms, b.Ms) })
-	first, last := t.Line[0].Ms, t.Line[len(t.Line)-1].Ms
-	for i := range t.Line {
-		part := float64(i)/float64(len(t.Line)-1) + float64(t.Line[i].Ms-first)/float64(max(1, last-first))
-		t.Line[i].X = percent(edge + (50-edge)*part)
-		t.Line[i].Near = i%2 > 0
+	t.place()
+}
+
+// place puts the marks along the axis by their moments. Those that would hide each other are pushed apart; where that takes room from a
+// longer time, the axis is broken.
+func (t *taskView) place() {
+	const left, right, room, name, hardly = 1, 99, 7, 14, 2 // percent
+	marks, last := t.Line, len(t.Line)-1
+	length := float64(max(1, marks[last].Ms-marks[0].Ms))
+	at, x := make([]float64, len(marks)), make([]float64, len(marks))
+	apart := min(room, (right-left)/float64(max(1, last)))
+	for i, m := range marks {
+		at[i] = left + (right-left)*float64(m.Ms-marks[0].Ms)/length
+		if x[i] = at[i]; i > 0 {
+			x[i] = max(x[i], x[i-1]+apart)
+		}
 	}
+	high := -math.MaxFloat64 // the last mark whose name is not low
+	for i := range marks {
+		x[i] = min(x[i], right-apart*float64(last-i))
+		marks[i].X = percent(x[i])
+		if i > 0 && at[i]-at[i-1]-(x[i]-x[i-1]) > hardly {
+			marks[i].Break = percent((x[i-1] + x[i]) / 2)
+		}
+		if marks[i].Word == "now" {
+			continue // its name stands above
+		}
+		if marks[i].Low = x[i]-high < name; !marks[i].Low {
+			high = x[i]
+		}
+	}
+}
+
+// lately are some lines of the task's history, the newest first.
+func (t *taskView) lately(event string, n int) (lines []console.Happened) {
+	for _, line := range slices.Backward(t.Task.History) {
+		if line.Event == event && len(lines) < n {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// wasDue is when a task was due before a move, of which the history says by how much and to when it was.
+func wasDue(detail string) (ms int64, said bool) {
+	by := spanText.FindStringSubmatch(detail)
+	to, err := time.Parse(time.RFC3339Nano, utcText.FindString(detail))
+	if by == nil || err != nil {
+		return 0, false
+	}
+	d, err := time.ParseDuration(by[2])
+	return to.Add(-d).UnixMilli(), err == nil
 }
 
 // Earlier are the attempts that failed before the one of the row's error.
@@ -138,11 +194,7 @@ func readTask(ctx context.Context, v *visit) (any, error) {
 	if life.Ran != nil {
 		out.OwnMs = float64(life.Ran.HandlerMs)
 	}
-	for _, line := range slices.Backward(life.History) {
-		if line.Event == task.EventFailed {
-			out.Failed = append(out.Failed, line)
-		}
-	}
+	out.Failed = out.lately(task.EventFailed, len(life.History))
 	out.draw(v)
 	if out.Ended {
 		out.Said = []saidAnswer{out.end(v)}

@@ -49,11 +49,8 @@ func (v *visit) Lately(ms int64) string {
 	return at.Format("01-02 15:04")
 }
 
-// OnDay is a moment to the second: without its date, if that is today's.
-func (v *visit) OnDay(ms int64) string {
-	c := v.clock(ms, v.now.Format(time.DateOnly))
-	return strings.TrimSpace(c.Day + " " + c.Time)
-}
+// Day is a moment to the second: without its date, if that is today's.
+func (v *visit) Day(ms int64) clock { return v.clock(ms, v.now.Format(time.DateOnly)) }
 
 // Clock is a moment without its day.
 func (v *visit) Clock(ms int64) string { return time.UnixMilli(ms).In(v.zone).Format("15:04") }

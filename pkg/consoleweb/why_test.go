@@ -24,8 +24,8 @@ func TestPagesSayWhy(t *testing.T) {
 	for _, c := range []struct{ at, lang, says string }{
 		{"now", "en", "<h2 class=\"why warn verdict\">No living worker runs queue payments.</h2>\n<p>Late tasks: 1, the oldest by 2 h. Start a worker of the queue."},
 		{"now", "zh", "队列 payments 没有存活的工作进程。</h2>\n<p>迟到任务 1 个，最早的已迟到 2 小时。"},
-		{"task?id=" + later.ID.String(), "en", "It is not due yet: in "},
-		{"task?id=" + later.ID.String(), "zh", "尚未到期：还有"},
+		{"task?id=" + later.ID.String(), "en", "Due in "},
+		{"task?id=" + later.ID.String(), "zh", "后到期。"},
 		{"task?id=" + late.ID.String(), "en", "No living worker runs queue payments."},
 	} {
 		pipelinetest.Await(t, c.at+" to say why", func() bool { return strings.Contains(in(c.lang, c.at), "class=\"why") })
