@@ -8,7 +8,7 @@ import (
 	"github.com/duetime/duetime/pkg/console"
 )
 
-// component is a server or a group of processes, and how it is.
+// component is a server or a group of processes, or several of which the same is told, and how it is.
 type component struct {
 	Name, Text string
 	Class      string // late or dead; empty: all is well
@@ -22,9 +22,9 @@ func (n *nowView) components(v *visit) []component {
 	}
 	all := []component{{Name: "MySQL", Text: v.T("now.ok")}}
 	if !n.NoIndex {
-		redis := component{"Redis", v.T("now.entries", v.Short(n.entries())), "", "shards"}
+		redis := component{Name: "Redis", Text: v.T("now.ok")}
 		if n.IndexErr != nil {
-			redis.Text, redis.Class = v.T("now.away"), "late"
+			redis = component{"Redis", v.T("now.away"), "late", "shards"}
 		}
 		all = append(all, redis)
 		if degraded := n.degraded(); degraded > 0 {
@@ -44,7 +44,20 @@ func (n *nowView) components(v *visit) []component {
 			all[i].Text, all[i].Class = v.T("now.away"), "late"
 		}
 	}
-	return append(all, n.workers(v))
+	return joinAlike(v, append(all, n.workers(v)))
+}
+
+// joinAlike makes one of those that are well and of which the same is told.
+func joinAlike(v *visit, all []component) (out []component) {
+	for _, c := range all {
+		same := slices.IndexFunc(out, func(o component) bool { return c.Class == "" && o.Text == c.Text && o.Class == "" })
+		if same < 0 {
+			out = append(out, c)
+			continue
+		}
+		out[same].Name += v.T("comma") + c.Name
+	}
+	return out
 }
 
 // asked reports whether a server was asked whether it answers.

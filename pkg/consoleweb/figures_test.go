@@ -365,7 +365,7 @@ func TestMenuCountsTheDead(t *testing.T) {
 	p.wantHas("another view", p.get(200, "system"), `<b id="dead-count">2</b>`)
 }
 
-// A count has one height on both sides of now, and a burst is higher than what it is beside.
+// A count has one height on both sides of now. A burst beside usual steps has a notch, as it is higher than the scale.
 func TestCountsHaveOneScale(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -377,5 +377,14 @@ func TestCountsHaveOneScale(t *testing.T) {
 	tops := regexp.MustCompile(`class="(?:fired|bar)" d="M\S+ 88V(\S+)h`).FindAllStringSubmatch(page, -1)
 	if len(tops) != 2 || tops[0][1] != tops[1][1] {
 		t.Errorf("one task fired and one due have the heights %v: %s", tops, page)
+	}
+	for i := range 23 {
+		p.schedule(charge.New("ada", Charge{i}, task.In(time.Duration(2*i+5)*time.Minute)))
+	}
+	for i := range 400 {
+		p.schedule(charge.New("ada", Charge{i}, task.In(30*time.Minute)))
+	}
+	if page = p.figuresWith("now", "400 order.charge"); !strings.Contains(page, "10V0h") {
+		t.Errorf("a burst has no notch: %s", page)
 	}
 }

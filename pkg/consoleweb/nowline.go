@@ -85,13 +85,7 @@ func rounded(f float64) int64 { return int64(math.Round(f)) }
 // draw makes the picture.
 func (n *nowView) draw(v *visit) nowLine {
 	l := nowLine{AtMs: n.AtMs, LengthMs: n.length.Milliseconds()}
-	l.Top = max(10, n.Ahead.CapacityLow*n.step.Seconds())
-	for _, s := range n.Lag.Steps {
-		l.Top = max(l.Top, float64(s.Fired))
-	}
-	for _, s := range n.Ahead.Steps {
-		l.Top = max(l.Top, float64(n.due(s)))
-	}
+	l.Top = max(10, n.Ahead.CapacityLow*n.step.Seconds(), n.usual())
 	l.mark(v)
 	n.drawLag(v, &l)
 	n.drawDue(v, &l)
@@ -131,7 +125,25 @@ func (l *nowLine) lagY(ms float64) float64 {
 	return lagHeight * (1 - math.Log10(max(minLag, ms)/minLag)/math.Log10(l.LagTop/minLag))
 }
 
-// countY is the height of some tasks by the square root: a burst looks like one, and beside it the others can be seen.
+// usual is a height that few steps exceed, if any: beside a burst the others can be seen.
+func (n *nowView) usual() float64 {
+	var all []int64
+	for _, s := range n.Lag.Steps {
+		all = append(all, s.Fired)
+	}
+	for _, s := range n.Ahead.Steps {
+		all = append(all, n.due(s))
+	}
+	all = slices.DeleteFunc(all, func(tasks int64) bool { return tasks == 0 })
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	const outliers, times = 20, 2 // one in so many steps may be one, and has a notch above so many times the highest of the others
+	return float64(min(all[len(all)-1], times*all[len(all)-1-len(all)/outliers]))
+}
+
+// countY is the height of some tasks by the square root: a burst looks like one.
 func (l *nowLine) countY(tasks float64) float64 { return countHeight * (1 - math.Sqrt(tasks/l.Top)) }
 
 // mark names round counts that have room on the scale, from the highest on.
@@ -146,9 +158,14 @@ func (l *nowLine) mark(v *visit) {
 	}
 }
 
-// bar writes a bar of some tasks.
+// bar writes a bar of some tasks. One that is higher than the scale has a notch.
 func (l *nowLine) bar(b *strings.Builder, x, w float64, tasks int64) {
 	y, wide := l.countY(float64(tasks)), w*.86
+	if y < 0 {
+		const above, notch = 10, 3
+		fmt.Fprintf(b, "M%.1f %dV0h%.1fV%dz", x, above, wide, above)
+		y = above + notch
+	}
 	fmt.Fprintf(b, "M%.1f %dV%.1fh%.1fV%dz", x, countHeight, y, wide, countHeight)
 }
 

@@ -212,7 +212,6 @@ func figureWords() map[string]words {
 		"now.handler":    {"Run time p50 / p99", "执行耗时 p50 / p99"},
 		"now.away":       {"away", "无响应"},
 		"now.ok":         {"ok", "正常"},
-		"now.entries":    {"%s entries", "%s 个条目"},
 		"now.leads":      {"on %s", "位于 %s"},
 		"now.leadsof":    {"%d of %d shards", "%d/%d 个分片"},
 		"now.spare":      {"%d spare", "%d 个备用"},
