@@ -79,7 +79,9 @@ func CreateTables(ctx context.Context, db *sqlx.DB) error {
 	if got == nil || *got != 1 {
 		return errors.New("lock the game's schema: another process holds it for over 10 s")
 	}
-	defer func() { _ = conn.GetContext(context.WithoutCancel(ctx), new(sql.NullInt64), `SELECT RELEASE_LOCK(?)`, schemaLock) }()
+	defer func() {
+		_ = conn.GetContext(context.WithoutCancel(ctx), new(sql.NullInt64), `SELECT RELEASE_LOCK(?)`, schemaLock)
+	}()
 	return execAll(ctx, conn, mysqlSchema)
 }
 
