@@ -26,7 +26,7 @@ type waiters []waiter
 func (w waiters) Len() int           { return len(w) }
 func (w waiters) Less(i, j int) bool { return w[i].at.Before(w[j].at) }
 func (w waiters) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
-func (w *waiters) Push(x any)        { *w = append(*w, x.(waiter)) } //nolint:forcetypeassert // Nothing else is pushed.
+func (w *waiters) Push(x any)        { *w = append(*w, x.(waiter)) }
 func (w *waiters) Pop() any {
 	last := (*w)[len(*w)-1]
 	*w = (*w)[:len(*w)-1]
@@ -44,7 +44,7 @@ func runBeside(slots *limit.OwnerSlots, all waiters, meets func(at time.Time) ti
 	ran = map[string][]time.Time{}
 	heap.Init(&all)
 	for all.Len() > 0 {
-		w := heap.Pop(&all).(waiter) //nolint:forcetypeassert // Nothing else is pushed.
+		w := heap.Pop(&all).(waiter)
 		if at := meets(w.at); at.After(w.at) {
 			w.at = at
 			heap.Push(&all, w)

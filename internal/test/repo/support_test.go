@@ -40,6 +40,22 @@ func TestSupportNamesWhatIsTested(t *testing.T) {
 	}
 }
 
+// TestSupportNamesWhatANightlyRunWasOn compares the table with the versions that the last green nightly run has found.
+func TestSupportNamesWhatANightlyRunWasOn(t *testing.T) {
+	t.Parallel()
+	ran := source{t, supportPage}.text(`<!-- tested -->\n(.*)\n<!-- end of tested -->`)
+	tested := regexp.MustCompile(`(?m)^\| (?:MySQL|MariaDB|Redis|Valkey|Kafka|ZooKeeper|Go|Node.js|Python|) ?\|[^|]*\| (\d[\d.]+) \|`)
+	rows := tested.FindAllStringSubmatch(textOf(t, supportPage), -1)
+	if len(rows) < 10 {
+		t.Errorf("only %d rows were found", len(rows))
+	}
+	for _, row := range rows {
+		if !strings.Contains(ran, " "+row[1]) {
+			t.Errorf("%s names %s, which the last nightly run was not on: %s", supportPage, row[1], ran)
+		}
+	}
+}
+
 // TestSupportNamesCommands looks for each script and target that the page names.
 func TestSupportNamesCommands(t *testing.T) {
 	t.Parallel()
