@@ -58,9 +58,8 @@ func ownersKeepTheirRates(t *testing.T, d *drill) {
 	if want := 10*tenantRate*105/100 + tenantRate/2; most > want {
 		t.Errorf("%d calls of one tenant in ten seconds, want at most %d", most, want)
 	}
-	once, effects := d.count(t, `SELECT COUNT(DISTINCT task_id) FROM chaos_limited`), d.count(t, `SELECT COUNT(*) FROM chaos_limited`)
-	if once != effects {
-		t.Errorf("%d effects of %d tasks", effects, once)
+	if n := d.count(t, `SELECT COUNT(*) - COUNT(DISTINCT task_id) FROM chaos_limited`); n > 0 { // the flood goes on
+		t.Errorf("%d effects too many", n)
 	}
 	_, err := d.client(t).CancelOwner(t.Context(), "tenant-2-0", "")
 	pipelinetest.Must(t, err)
@@ -69,7 +68,7 @@ func ownersKeepTheirRates(t *testing.T, d *drill) {
 // calm plays tenants below their rate, and returns how late their tasks took effect.
 func (d *drill) calm(t *testing.T, phase int) (lags []time.Duration) {
 	t.Helper()
-	d.tenantTasks(t, phase, tenants, calmTasks, fmt.Sprintf("2000 + FLOOR(seq / %d) * %d + seq MOD %d", tenants, calmEvery.Milliseconds(), calmEvery.Milliseconds()))
+	d.tenantTasks(t, phase, tenants, calmTasks, fmt.Sprintf("10000 + FLOOR(seq / %d) * %d + seq MOD %d", tenants, calmEvery.Milliseconds(), calmEvery.Milliseconds()))
 	d.await(t, "the tenants' tasks", time.Minute, func() bool { return d.ranOf(t, phase) >= tenants*calmTasks })
 	for _, ms := range d.numbers(t, fmt.Sprintf(`SELECT CAST(UNIX_TIMESTAMP(at) * 1000 AS SIGNED) - due_at FROM chaos_limited
 		JOIN duetime_tasks ON id = UUID_TO_BIN(task_id) WHERE owner LIKE 'tenant-%d-%%' ORDER BY 1`, phase)) {
