@@ -187,7 +187,7 @@ func TestViewsGoOn(t *testing.T) {
 		p.await("document.querySelector(" + quoted(selector) + ").innerText !== " + quoted(before))
 	}
 	p.show("task?id=" + made.ID.String())
-	goesOn("dd [data-at]")
+	goesOn("#live [data-read]")
 	p.fill("form.inline [name=at]", "+3h")
 	p.look()
 	want(t, "what was typed", eval[string](p.tab, "document.querySelector('form.inline [name=at]').value"), "+3h")

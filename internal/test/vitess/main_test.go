@@ -17,7 +17,7 @@ const lentMySQL = "DUETIME_TEST_MYSQL_ADDR"
 // goTest runs tests of the product on the server at this address.
 func goTest(t *testing.T, addr string, args ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"test", "-count=1", "-p=1"}, args)...) //nolint:gosec // our own arguments
+	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"test", "-count=1", "-p=1"}, args)...)
 	cmd.Dir, cmd.Env = "../../..", append(os.Environ(), lentMySQL+"="+addr)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go test %v: %v\n%s", args, err, out)

@@ -37,9 +37,9 @@ func startVitess(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "duetime-vitess-")
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	pipelinetest.Must(t, os.Chmod(dir, 0o777)) //nolint:gosec // a folder of this test
+	pipelinetest.Must(t, os.Chmod(dir, 0o777))
 	binary := filepath.Join(dir, "vtcombo")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "vitess.io/vitess/go/cmd/vtcombo").CombinedOutput() //nolint:gosec // a fixed program
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "vitess.io/vitess/go/cmd/vtcombo").CombinedOutput()
 	if err != nil {
 		t.Fatalf("build vtcombo: %v\n%s", err, out)
 	}
@@ -69,5 +69,5 @@ func freePort(t *testing.T) int {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	pipelinetest.Must(t, err)
 	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens by TCP
+	return l.Addr().(*net.TCPAddr).Port
 }
