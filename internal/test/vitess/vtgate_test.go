@@ -30,14 +30,20 @@ func TestOnVitess(t *testing.T) {
 // startVitess starts a vtgate with its tablets before a MySQL, and returns its address.
 func startVitess(t *testing.T) string {
 	t.Helper()
-	server := pipelinetest.OwnMySQL(t)
-	host, port, err := net.SplitHostPort(server.Addr())
-	pipelinetest.Must(t, err)
-	// It refuses to run as root, and nobody may not read root's folders.
+	// vtcombo refuses to run as root, and nobody may not read root's folders.
 	dir, err := os.MkdirTemp("", "duetime-vitess-")
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	pipelinetest.Must(t, os.Chmod(dir, 0o777))
+	// By its socket: where a MySQL has a host, vtcombo wants replicas to follow it.
+	socket := filepath.Join(dir, "mysql.sock")
+	server := pipelinetest.OwnMySQL(t, "--socket="+socket)
+	below, err := sql.Open("mysql", "root@tcp("+server.Addr()+")/")
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { _ = below.Close() })
+	// Sessions without a schema want one keyspace that is there.
+	_, err = below.ExecContext(t.Context(), "CREATE DATABASE vt_first_0")
+	pipelinetest.Must(t, err)
 	binary := filepath.Join(dir, "vtcombo")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "vitess.io/vitess/go/cmd/vtcombo").CombinedOutput()
 	if err != nil {
@@ -45,8 +51,9 @@ func startVitess(t *testing.T) string {
 	}
 	own := freePort(t)
 	args := []string{
-		"--proto-topo", `cells:"test"`, "--schema-dir", dir, "--dbddl-plugin", "vttest", "--mysql-auth-server-impl", "none",
-		"--mysql-server-bind-address", "127.0.0.1", "--mysql-server-port", strconv.Itoa(own), "--db-host", host, "--db-port", port,
+		"--proto-topo", `keyspaces:{name:"first" shards:{name:"0"}} cells:"test"`, "--tablet-refresh-interval", "100ms",
+		"--schema-dir", dir, "--dbddl-plugin", "vttest", "--mysql-auth-server-impl", "none",
+		"--mysql-server-bind-address", "127.0.0.1", "--mysql-server-port", strconv.Itoa(own), "--db-socket", socket,
 		"--queryserver-config-transaction-cap", "200", "--queryserver-config-pool-size", "200",
 	}
 	for _, role := range []string{"app", "dba", "appdebug", "allprivs", "repl", "filtered"} {
