@@ -9,7 +9,7 @@ import (
 
 // Constants of the slots. A rate is kept over any 10 s to within 5 %: burst is less than that.
 const (
-	burst    = 100 * time.Millisecond // a near slot comes so long before its moment
+	burst    = 100 * time.Millisecond // a call that comes so late keeps its slot's moment, or lines would fall behind their promises
 	maxWait  = time.Second            // a slot that is nearer is waited for; one that is farther is worth a write of the task's row
 	farthest = 24 * time.Hour         // the latest slot that is promised
 
