@@ -58,6 +58,7 @@ var inLibrary = map[string][]any{
 	"queue add":         {(*console.Console).AddQueue},
 	"queue retire":      {(*console.Console).RetireQueue},
 	"queue rate":        {(*console.Console).SetRate},
+	"queue owner-rate":  {(*console.Console).SetOwnerRate},
 	"queue concurrency": {(*console.Console).SetConcurrency},
 	"stats":             {(*console.Console).Stats},
 	"top":               {(*console.Console).Frame},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -20,7 +21,7 @@ const (
 
 func (t *tool) queue() *cobra.Command {
 	cmd := &cobra.Command{Use: "queue", Short: "Look at queues and their limits, add them and retire them", Args: cobra.NoArgs, RunE: needsCommand}
-	cmd.AddCommand(t.queueList(), t.queueAdd(), t.queueRetire(), t.queueRate(), t.queueConcurrency())
+	cmd.AddCommand(t.queueList(), t.queueAdd(), t.queueRetire(), t.queueRate(), t.queueOwnerRate(), t.queueConcurrency())
 	return cmd
 }
 
@@ -98,27 +99,42 @@ yours to delete. A queue of the configuration is taken out there instead.`,
 }
 
 func (t *tool) queueRate() *cobra.Command {
-	return &cobra.Command{
-		Use: "rate QUEUE (RATE | none | default)", Short: "Bound the handler calls of a queue, over all workers", Args: cobra.ExactArgs(2),
+	return t.setsRate(&cobra.Command{
+		Use: "rate QUEUE (RATE | none | default)", Short: "Bound the handler calls of a queue, over all workers",
 		Long: `Bound the handler calls of a queue, over all workers: 200/s, 50/m, 10/h.
 
 Workers obey within two seconds. Due tasks beyond the rate wait in the order of their time. This outlives restarts, until
 "default" returns to the configuration's rate. To stop a queue, pause it.`,
-		ValidArgsFunction: first(t.queues),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			rate, err := parseRate(args[1])
-			if err != nil {
+	}, (*console.Console).SetRate)
+}
+
+func (t *tool) queueOwnerRate() *cobra.Command {
+	return t.setsRate(&cobra.Command{
+		Use: "owner-rate QUEUE (RATE | none | default)", Short: "Bound the handler calls of a queue for each owner",
+		Long: `Bound the handler calls of a queue for each owner: 5/s, 50/m, 10/h.
+
+Workers obey within two seconds, for what becomes due from then on. Tasks that would run too soon are put off to their slots,
+and hold up no other owner's. This outlives restarts, until "default" returns to the configuration's rate.`,
+	}, (*console.Console).SetOwnerRate)
+}
+
+// setsRate completes a command that sets a rate of a queue.
+func (t *tool) setsRate(cmd *cobra.Command, set func(*console.Console, context.Context, string, *task.Rate) error) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(2), first(t.queues)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		rate, err := parseRate(args[1])
+		if err != nil {
+			return err
+		}
+		return t.with(cmd.Context(), func(c *console.Console) error {
+			if err := set(c, cmd.Context(), args[0], rate); err != nil {
 				return err
 			}
-			return t.with(cmd.Context(), func(c *console.Console) error {
-				if err := c.SetRate(cmd.Context(), args[0], rate); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(t.out, "%s: rate %s\n", args[0], args[1])
-				return err
-			})
-		},
+			_, err := fmt.Fprintf(t.out, "%s: %s %s\n", args[0], cmd.Name(), args[1])
+			return err
+		})
 	}
+	return cmd
 }
 
 func (t *tool) queueConcurrency() *cobra.Command {

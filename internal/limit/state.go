@@ -11,6 +11,7 @@ import (
 type State struct {
 	Queue       string
 	Rate        *task.Rate // an operator's; nil: as configured
+	OwnerRate   *task.Rate // an operator's; nil: as configured
 	Concurrency *int       // an operator's; nil: as configured
 	Version     int64      // of the row; 0: there is none yet
 	Account     Account    // of the rate
@@ -23,6 +24,9 @@ type State struct {
 func (s State) Limit(configured task.Limit) task.Limit {
 	if s.Rate != nil {
 		configured.Rate = *s.Rate
+	}
+	if s.OwnerRate != nil {
+		configured.OwnerRate = *s.OwnerRate
 	}
 	if s.Concurrency != nil {
 		configured.Concurrency = *s.Concurrency

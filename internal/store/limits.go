@@ -17,7 +17,7 @@ import (
 // A row of duetime_limits is changed by one statement that compares its version. So no worker that is frozen in between keeps a
 // lock, for which all others would wait.
 
-const limitColumns = "queue, rate, concurrency, version, leased_us, owed_us, holders, limited_at"
+const limitColumns = "queue, rate, owner_rate, concurrency, version, leased_us, owed_us, holders, limited_at"
 
 // Limits returns the shared state of all queues that have one. A row that can't be read is Damaged, and spoils no other queue's.
 func (s *Store) Limits(ctx context.Context) (map[string]limit.State, error) { return s.limits(ctx, "") }
@@ -73,11 +73,12 @@ func (s *Store) SaveLimit(ctx context.Context, st limit.State) (bool, error) {
 
 // SetRate sets an operator's rate for a queue; nil: as configured. Slots that workers have leased already stay theirs.
 func (s *Store) SetRate(ctx context.Context, q sqlx.ExtContext, queue string, rate *task.Rate) error {
-	var value any
-	if rate != nil {
-		value = rate.String()
-	}
-	return s.setLimit(ctx, q, queue, "rate", value)
+	return s.setLimit(ctx, q, queue, "rate", rateOrNull(rate))
+}
+
+// SetOwnerRate is SetRate for the rate of each owner.
+func (s *Store) SetOwnerRate(ctx context.Context, q sqlx.ExtContext, queue string, rate *task.Rate) error {
+	return s.setLimit(ctx, q, queue, "owner_rate", rateOrNull(rate))
 }
 
 // SetConcurrency sets an operator's bound of transactions at once for a queue; nil: as configured.
@@ -103,23 +104,24 @@ func (s *Store) setLimit(ctx context.Context, q sqlx.ExtContext, queue, column s
 // limitRow is a row of duetime_limits while it is scanned.
 type limitRow struct {
 	queue, holders                 string
-	rate                           sql.NullString
+	rate, ownerRate                sql.NullString
 	concurrency                    sql.NullInt64
 	version, leased, owed, limited int64
 }
 
 func (r *limitRow) dest() []any {
-	return []any{&r.queue, &r.rate, &r.concurrency, &r.version, &r.leased, &r.owed, &r.holders, &r.limited}
+	return []any{&r.queue, &r.rate, &r.ownerRate, &r.concurrency, &r.version, &r.leased, &r.owed, &r.holders, &r.limited}
 }
 
 func (r *limitRow) state() (limit.State, error) {
 	st := limit.State{Queue: r.queue, Version: r.version, LimitedAt: fromMs(r.limited)}
 	st.Account = limit.Account{Leased: time.UnixMicro(r.leased).UTC(), Owed: time.Duration(r.owed) * time.Microsecond}
-	if r.rate.Valid {
-		st.Rate = new(task.Rate)
-		if err := st.Rate.UnmarshalText([]byte(r.rate.String)); err != nil {
-			return st, err
-		}
+	var err error
+	if st.Rate, err = rateOf(r.rate); err != nil {
+		return st, err
+	}
+	if st.OwnerRate, err = rateOf(r.ownerRate); err != nil {
+		return st, err
 	}
 	if r.concurrency.Valid {
 		n := int(r.concurrency.Int64)
@@ -129,6 +131,22 @@ func (r *limitRow) state() (limit.State, error) {
 		return st, fmt.Errorf("decode holders: %w", err)
 	}
 	return st, nil
+}
+
+func rateOrNull(rate *task.Rate) any {
+	if rate == nil {
+		return nil
+	}
+	return rate.String()
+}
+
+// rateOf is an operator's rate; nil if there is none.
+func rateOf(text sql.NullString) (*task.Rate, error) {
+	if !text.Valid {
+		return nil, nil //nolint:nilnil // nil is a value here.
+	}
+	rate := new(task.Rate)
+	return rate, rate.UnmarshalText([]byte(text.String))
 }
 
 func usOrZero(at time.Time) int64 {

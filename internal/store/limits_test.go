@@ -44,14 +44,15 @@ func limits(t *testing.T, s *store.Store) {
 	rate, none := task.Rate{Calls: 50, Per: time.Minute}, 0
 	must(t, s.SetRate(ctx, s.DB(), "mails", &rate))
 	must(t, s.SetConcurrency(ctx, s.DB(), "mails", &none))
+	must(t, s.SetOwnerRate(ctx, s.DB(), "fresh", &rate))
 	must(t, s.SetRate(ctx, s.DB(), "fresh", &task.Rate{}))
 	read.Version = 2
 	save(read, false) // an operator has changed it
 	all, err := s.Limits(ctx)
 	must(t, err)
-	configured := task.Limit{Rate: task.Rate{Calls: 9, Per: time.Second}, Concurrency: 9}
+	configured := task.Limit{Rate: task.Rate{Calls: 9, Per: time.Second}, Concurrency: 9, OwnerRate: task.Rate{Calls: 1, Per: time.Second}}
 	for queue, want := range map[string]task.Limit{
-		"mails": {Rate: rate}, "fresh": {Concurrency: 9}, "other": configured,
+		"mails": {Rate: rate, OwnerRate: configured.OwnerRate}, "fresh": {Concurrency: 9, OwnerRate: rate}, "other": configured,
 	} {
 		if got := all[queue].Limit(configured); got != want {
 			t.Errorf("%s: %+v, want %+v", queue, got, want)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -24,12 +25,13 @@ type QueueLimit struct {
 	PausedUntilMs *int64    `json:"paused_until_ms,omitempty"` // when the pause ends by itself; absent: never
 	Rate          task.Rate `json:"rate"`                      // empty: none
 	Concurrency   int       `json:"concurrency"`               // 0: none
-	OwnerRate     task.Rate `json:"owner_rate"`                // for each owner, as configured; empty: none
-	ByOperator    bool      `json:"by_operator"`               // an operator set the rate or the concurrency; false: both are as configured
+	OwnerRate     task.Rate `json:"owner_rate"`                // for each owner; empty: none
+	ByOperator    bool      `json:"by_operator"`               // an operator set one of the limits; false: all are as configured
 	Limited       bool      `json:"limited"`                   // due tasks wait for the limit
 	Running       int       `json:"running"`                   // transactions that workers may run by now, in a queue with a concurrency
 
 	RateSet        bool `json:"-"` // an operator set the rate
+	OwnerRateSet   bool `json:"-"` // an operator set the rate for each owner
 	ConcurrencySet bool `json:"-"` // an operator set the concurrency
 }
 
@@ -72,10 +74,10 @@ func queueLimitOf(name string, st limit.State, configured task.Limit, paused pro
 	bound := st.Limit(configured)
 	q := QueueLimit{
 		Queue: name, PausedMs: unixMs(paused.Made), PausedUntilMs: unixMs(paused.Until), Rate: bound.Rate, Concurrency: bound.Concurrency,
-		OwnerRate: bound.OwnerRate,
-		RateSet:   st.Rate != nil, ConcurrencySet: st.Concurrency != nil, Limited: st.Limited(now),
+		OwnerRate: bound.OwnerRate, RateSet: st.Rate != nil, OwnerRateSet: st.OwnerRate != nil, ConcurrencySet: st.Concurrency != nil,
+		Limited: st.Limited(now),
 	}
-	q.ByOperator = q.RateSet || q.ConcurrencySet
+	q.ByOperator = q.RateSet || q.OwnerRateSet || q.ConcurrencySet
 	for _, h := range st.Holders {
 		if h.Until.After(now) {
 			q.Running += h.Permits
@@ -84,7 +86,7 @@ func queueLimitOf(name string, st limit.State, configured task.Limit, paused pro
 	return q
 }
 
-// LimitChange sets one limit of a queue: what LimitRate and LimitConcurrency return.
+// LimitChange sets one limit of a queue: what LimitRate, LimitOwnerRate and LimitConcurrency return.
 type LimitChange struct {
 	wrong  error  // outside of the bounds
 	detail string // for the history, behind the queue's name
@@ -94,19 +96,36 @@ type LimitChange struct {
 // LimitRate changes a queue's rate; the zero rate is no bound, nil is the configured one.
 func LimitRate(rate *task.Rate) LimitChange {
 	l := LimitChange{
-		detail: "rate: as configured",
+		detail: "rate: " + rateText(rate),
 		set: func(ctx context.Context, st *store.Store, tx *sqlx.Tx, queue string) error {
 			return st.SetRate(ctx, tx, queue, rate)
 		},
 	}
 	if rate != nil {
-		l.detail = "rate: none"
-		if *rate != (task.Rate{}) {
-			l.detail = "rate: " + rate.String()
-		}
-		l.wrong = rate.Check()
+		l.wrong = task.Limit{Rate: *rate}.Check()
 	}
 	return l
+}
+
+// LimitOwnerRate is LimitRate for the rate of each owner.
+func LimitOwnerRate(rate *task.Rate) LimitChange {
+	l := LimitChange{
+		detail: "rate for each owner: " + rateText(rate),
+		set: func(ctx context.Context, st *store.Store, tx *sqlx.Tx, queue string) error {
+			return st.SetOwnerRate(ctx, tx, queue, rate)
+		},
+	}
+	if rate != nil {
+		l.wrong = task.Limit{OwnerRate: *rate}.Check()
+	}
+	return l
+}
+
+func rateText(rate *task.Rate) string {
+	if rate == nil {
+		return "as configured"
+	}
+	return cmp.Or(rate.String(), "none")
 }
 
 // LimitConcurrency changes how many transactions of a queue may run at once; 0 is no bound, nil is the configured one.
@@ -130,6 +149,11 @@ func LimitConcurrency(n *int) LimitChange {
 // SetRate is SetLimits for a queue's rate.
 func (c *Console) SetRate(ctx context.Context, queue string, rate *task.Rate) error {
 	return c.SetLimits(ctx, queue, LimitRate(rate))
+}
+
+// SetOwnerRate is SetLimits for a queue's rate for each owner.
+func (c *Console) SetOwnerRate(ctx context.Context, queue string, rate *task.Rate) error {
+	return c.SetLimits(ctx, queue, LimitOwnerRate(rate))
 }
 
 // SetConcurrency is SetLimits for a queue's concurrency.

@@ -201,10 +201,13 @@ func askLimit(ctx context.Context, v *visit) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	rate, concurrency := asConfigured, asConfigured
+	rate, ownerRate, concurrency := asConfigured, asConfigured, asConfigured
 	bound := limitOf(all, queue)
 	if bound.RateSet {
 		rate = bound.Rate.String()
+	}
+	if bound.OwnerRateSet {
+		ownerRate = bound.OwnerRate.String()
 	}
 	if bound.ConcurrencySet {
 		concurrency = ""
@@ -216,9 +219,10 @@ func askLimit(ctx context.Context, v *visit) (question, error) {
 		Title: v.T("ask.limit", cleaned(queue)), Facts: []string{v.T("fact.limit"), v.T("fact.workers")}, Back: "system",
 		Inputs: []input{
 			{"rate", v.T("rate"), rate, v.T("hint.rate")},
+			{"owner_rate", v.T("rate.owners"), ownerRate, v.T("hint.rate")},
 			{"concurrency", v.T("concurrency"), concurrency, v.T("hint.concurrency")},
 		},
-		Hidden: url.Values{shownPrefix + "rate": {rate}, shownPrefix + "concurrency": {concurrency}},
+		Hidden: url.Values{shownPrefix + "rate": {rate}, shownPrefix + "owner_rate": {ownerRate}, shownPrefix + "concurrency": {concurrency}},
 	}, nil
 }
 
@@ -227,11 +231,11 @@ const (
 	shownPrefix  = "shown_"  // begins the name of a field that holds what its input showed
 )
 
-// isAsShown reports whether a field holds what the form showed in it: another operator may have changed the limit since.
+// isAsShown reports whether a field holds what the form showed in it, or was not sent: another operator may have changed the limit since.
 func isAsShown(v *visit, field string) bool {
 	now := v.r.FormValue(field) // parses the form
 	shown, has := v.r.Form[shownPrefix+field]
-	return has && shown[0] == now
+	return !v.r.Form.Has(field) || has && shown[0] == now
 }
 
 // doLimit sets what the form has changed, all of it or nothing: a number, nothing for no bound, or the word default for what is
@@ -242,19 +246,18 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 		return answer{}, err
 	}
 	var limits []console.LimitChange
-	if !isAsShown(v, "rate") {
-		rate := new(task.Rate)
-		switch text := v.r.FormValue("rate"); text {
-		case "":
-		case asConfigured:
-			rate = nil
-		default:
-			var err error
-			if *rate, err = task.ParseRate(text); err != nil {
-				return answer{}, err
-			}
+	for _, f := range []struct {
+		name  string
+		limit func(*task.Rate) console.LimitChange
+	}{{"rate", console.LimitRate}, {"owner_rate", console.LimitOwnerRate}} {
+		if isAsShown(v, f.name) {
+			continue
 		}
-		limits = append(limits, console.LimitRate(rate))
+		rate, err := askedRate(v, f.name)
+		if err != nil {
+			return answer{}, err
+		}
+		limits = append(limits, f.limit(rate))
 	}
 	if !isAsShown(v, "concurrency") {
 		count := new(int)
@@ -274,6 +277,19 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 		return answer{}, err
 	}
 	return answer{Text: v.T("did.limit", cleaned(queue)), Back: "system"}, nil
+}
+
+// askedRate is a rate that a form asks for; nil: as configured.
+func askedRate(v *visit, field string) (*task.Rate, error) {
+	switch text := v.r.FormValue(field); text {
+	case "":
+		return new(task.Rate), nil
+	case asConfigured:
+		return nil, nil //nolint:nilnil // nil is a value here.
+	default:
+		rate, err := task.ParseRate(text)
+		return &rate, err
+	}
 }
 
 func askResign(ctx context.Context, v *visit) (question, error) {

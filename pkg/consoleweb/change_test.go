@@ -553,10 +553,10 @@ func TestPageChangesTheDeployment(t *testing.T) {
 	}
 	p.get(400, "change?do=queue.pause&queue=meals")
 	p.post(400, "change", "do", "queue.pause", "queue", "meals")
-	p.confirm(200, "change?do=queue.limit&queue=payments", "rate", "50/m", "concurrency", "7")
+	p.confirm(200, "change?do=queue.limit&queue=payments", "rate", "50/m", "owner_rate", "5/s", "concurrency", "7")
 	limits, err := p.p.Console().Queues(t.Context())
 	pipelinetest.Must(t, err)
-	if limits[0].Rate.String() != "50/m" || limits[0].Concurrency != 7 {
+	if limits[0].Rate.String() != "50/m" || limits[0].OwnerRate.String() != "5/s" || limits[0].Concurrency != 7 {
 		t.Errorf("limits: %+v", limits)
 	}
 	p.post(400, "change", "do", "queue.limit", "queue", "payments", "rate", "1/s", "concurrency", "-1")

@@ -255,6 +255,7 @@ func healthWords() map[string]words {
 		"nobody":         {"no living process", "没有存活的进程"},
 		"shards":         {"Shards", "分片"},
 		"rate":           {"Rate", "速率"},
+		"rate.owners":    {"Rate for each owner", "每个所有者的速率"},
 		"rate.owner":     {"each owner %s", "每个所有者 %s"},
 		"concurrency":    {"Concurrency", "并发"},
 		"paused":         {"paused", "已暂停"},
