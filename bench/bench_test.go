@@ -109,6 +109,11 @@ func TestBench(t *testing.T) {
 		b.measureScale(t)
 		return
 	}
+	if what == onLife {
+		b.folder = ownFolder(t)
+		b.measureLife(t)
+		return
+	}
 	todo := b.todo(t)
 	b.results.Whole = what == "all" && os.Getenv("BENCH_SYSTEMS") == ""
 	b.writes = (b.results.Whole || b.quick) && b.scale == 1 && b.runs == 3

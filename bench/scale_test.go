@@ -64,7 +64,7 @@ func (b *bench) measureScale(t *testing.T) {
 		began := time.Now()
 		f := &report.Figures{Part: p.name}
 		ok := t.Run(p.name, func(t *testing.T) { p.do(b.open(t, subject, p.opts), f) })
-		f.Circumstances = b.scaleCircumstances(t, p.name, time.Since(began))
+		f.Circumstances = b.scaleCircumstances(t, "BENCH_PARTS="+p.name+" bench/run scale", time.Since(began))
 		fmt.Println(f.Markdown())
 		if ok && b.scale == 1 {
 			pipelinetest.Must(t, f.Write(filepath.Join("..", "docs", "SCALING.md")))
@@ -72,10 +72,10 @@ func (b *bench) measureScale(t *testing.T) {
 	}
 }
 
-func (b *bench) scaleCircumstances(t *testing.T, part string, took time.Duration) string {
+func (b *bench) scaleCircumstances(t *testing.T, call string, took time.Duration) string {
 	t.Helper()
-	return fmt.Sprintf("%s, `BENCH_PARTS=%s bench/run scale` of %s, %v, on %d cores of %s, %s of memory, %s.",
-		time.Now().UTC().Format("2006-01-02"), part, commit(t), took.Round(time.Second), runtime.NumCPU(), processor(t), memory(t),
+	return fmt.Sprintf("%s, `%s` of %s, %v, on %d cores of %s, %s of memory, %s.",
+		time.Now().UTC().Format("2006-01-02"), call, commit(t), took.Round(time.Second), runtime.NumCPU(), processor(t), memory(t),
 		pipelinetest.MySQL(t).Version(t))
 }
 

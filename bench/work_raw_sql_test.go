@@ -124,7 +124,7 @@ func (s *statements) batch(ctx context.Context, ids []task.ID, pet int64) error 
 	}
 	marks := "(" + strings.Repeat(",?", len(ids))[1:] + ")"
 	return s.inTx(ctx, func(tx *sql.Tx) error {
-		if err := lock(ctx, tx, marks, keys); err != nil {
+		if err := lock(ctx, tx, "duetime_tasks", marks, keys); err != nil {
 			return err
 		}
 		now := time.Now().UnixMilli()
@@ -142,8 +142,8 @@ func (s *statements) batch(ctx context.Context, ids []task.ID, pet int64) error 
 }
 
 // lock reads all columns of the rows, as the worker does.
-func lock(ctx context.Context, tx *sql.Tx, marks string, keys []any) error {
-	rows, err := tx.QueryContext(ctx, "SELECT "+rawNow+", "+rawColumns+" FROM duetime_tasks FORCE INDEX (PRIMARY) WHERE id IN "+marks+
+func lock(ctx context.Context, tx *sql.Tx, table, marks string, keys []any) error {
+	rows, err := tx.QueryContext(ctx, "SELECT "+rawNow+", "+rawColumns+" FROM "+table+" FORCE INDEX (PRIMARY) WHERE id IN "+marks+
 		" ORDER BY id FOR UPDATE SKIP LOCKED", keys...)
 	if err != nil {
 		return fmt.Errorf("lock: %w", err)
@@ -181,7 +181,7 @@ func (s *statements) shift(w *world) call {
 		version := 1 + turn/parts
 		turn++
 		return size, s.inTx(ctx, func(tx *sql.Tx) error {
-			if err := lock(ctx, tx, marks, keys); err != nil {
+			if err := lock(ctx, tx, "duetime_tasks", marks, keys); err != nil {
 				return err
 			}
 			_, err := tx.ExecContext(ctx, "UPDATE duetime_tasks FORCE INDEX (PRIMARY) SET version = version + 1, due_at = due_at + 60000, "+

@@ -26,6 +26,7 @@ import (
 type options struct {
 	workers int      // handlers, and connections to MySQL; default workers
 	shards  int      // of duetime; default its own
+	pool    string   // memory of the SQL server for pages
 	rescue  bool     // a system that takes long to notice a dead worker is set to notice it soon
 	rules   []string // of duetime; further NAME=value of every process
 }
@@ -104,6 +105,7 @@ func (w *world) servers() {
 	if w.bench.scale < 1 {
 		buffer, log = "256M", "64M"
 	}
+	buffer = cmp.Or(w.options.pool, buffer)
 	args := []string{
 		"--innodb-flush-log-at-trx-commit=1", "--log-bin=binlog", "--sync-binlog=1", "--innodb-buffer-pool-size=" + buffer, pipelinetest.RedoLog(w, log),
 	}
