@@ -87,7 +87,8 @@ type Look struct {
 	Share    Share
 	From, To time.Time
 	After    Cursor
-	Limit    int // rows to examine, also those of other queues, kinds and shares
+	Limit    int  // rows to examine, also those of other queues, kinds and shares
+	Back     bool // from the latest run time to the earliest; After is the cursor of the page before all the same
 }
 
 // MaxLead is how far ahead of its time a hint is sent at most.

@@ -53,7 +53,7 @@ func (s *Store) RetirePool() {
 // LookSQL is the statement of Look that reads rows up to the page's end, for EXPLAIN.
 func LookSQL(l protocol.Look, end protocol.Cursor) (string, []any) {
 	condition, values := lookSQL(MySQL, l)
-	text, args := byRunAt.selectSQL(MySQL, window{l.From, l.To, l.After, l.Limit}, end, condition, values, l.Limit)
+	text, args := lookOrder(l).selectSQL(MySQL, window{l.From, l.To, l.After, l.Limit}, end, condition, values, l.Limit)
 	return "SELECT " + entry.list + text, args
 }
 

@@ -59,6 +59,17 @@ func looks(t *testing.T, s *store.Store) {
 	if pages != 4 { // ten rows, three at a time, also those that are left out
 		t.Errorf("%d pages, want 4", pages)
 	}
+	back := look
+	back.Back = true
+	slices.Reverse(want)
+	if got, pages = walk(t, s, back); pages != 4 || !slices.Equal(got, ids(want)) {
+		t.Errorf("a look back: %d pages, %v, want 4, %v", pages, got, ids(want))
+	}
+	back.From, back.To = t0.Add(2*time.Second), t0.Add(4*time.Second)
+	within := slices.DeleteFunc(want, func(r task.Task) bool { return r.RunAt.Before(back.From) || !r.RunAt.Before(back.To) })
+	if got, _ = walk(t, s, back); len(got) == 0 || !slices.Equal(got, ids(within)) {
+		t.Errorf("a look back in a span: %v, want %v", got, ids(within))
+	}
 	look.Kinds, look.From = []string{rows[0].Kind, "other"}, t0.Add(2*time.Second)
 	want = slices.Clone(rows[4:10])
 	want = slices.DeleteFunc(want, func(r task.Task) bool { return r.Queue != look.Queue })
@@ -108,8 +119,13 @@ func TestPlanOfALook(t *testing.T) {
 	look := protocol.Look{
 		Queue: "default", Kinds: []string{"a", "b"}, Share: protocol.Share{Of: 8, Mine: []int{1, 2}}, To: t0.Add(time.Hour), After: at(2500), Limit: 100,
 	}
-	for _, end := range []protocol.Cursor{{}, at(2600)} {
-		text, args := store.LookSQL(look, end)
+	back := look
+	back.Back = true
+	for _, l := range []struct {
+		protocol.Look
+		end protocol.Cursor
+	}{{look, protocol.Cursor{}}, {look, at(2600)}, {back, protocol.Cursor{}}, {back, at(2400)}} {
+		text, args := store.LookSQL(l.Look, l.end)
 		e := &explainer{DB: s.DB()}
 		must(t, exec(e, text, args...))
 		checkPage(t, e)

@@ -18,6 +18,7 @@ import (
 type indexOrder struct {
 	index, column string
 	where         string // a further condition, with its AND
+	back          bool   // from the last row to the first: where a window's cursor is, the rows before it come
 }
 
 var (
@@ -47,6 +48,9 @@ func (o indexOrder) sql(d Dialect, w window) (string, []any) {
 // sqlUntil is sql that reads no row behind an end, unless the end is zero. Its two alternatives are two ranges of the index, in the index's order:
 // nothing is sorted, and rows of the cursor's millisecond that are before the cursor are not read.
 func (o indexOrder) sqlUntil(d Dialect, w window, end protocol.Cursor) (string, []any) {
+	if o.back {
+		return o.sqlBack(d, w, end)
+	}
 	start, at := w.after, w.after.At.UnixMilli()
 	switch {
 	case w.from.IsZero() && start.At.IsZero():
@@ -71,6 +75,28 @@ func (o indexOrder) sqlUntil(d Dialect, w window, end protocol.Cursor) (string, 
 	return strings.ReplaceAll(text+" ORDER BY COL, id LIMIT ?", "COL", o.column), append(args, w.limit)
 }
 
+// sqlBack is sqlUntil from the last row of the window to the first, or to the end.
+func (o indexOrder) sqlBack(d Dialect, w window, end protocol.Cursor) (string, []any) {
+	start, from := w.after, int64(math.MinInt64)
+	if start.At.IsZero() || !start.At.Before(w.to) {
+		start = protocol.Cursor{At: w.to} // no id is before the zero one
+	}
+	if !w.from.IsZero() {
+		from = w.from.UnixMilli()
+	}
+	at, last := start.At.UnixMilli(), end.At.UnixMilli()
+	if end != (protocol.Cursor{}) {
+		from = max(from, last)
+	}
+	text := d.Force(o.index) + " WHERE " + o.where + "((COL = ? AND id < ?) OR (COL < ? AND COL >= ?)) AND COL >= ? AND COL <= ?"
+	args := []any{at, start.ID[:], at, from, from, at}
+	if end != (protocol.Cursor{}) {
+		text += " AND (COL > ? OR (COL = ? AND id >= ?))"
+		args = append(args, last, last, end.ID[:])
+	}
+	return strings.ReplaceAll(text+" ORDER BY COL DESC, id DESC LIMIT ?", "COL", o.column), append(args, w.limit)
+}
+
 // Pending reads a page of pending rows with run_at in [from, to), by (run_at, id), after the cursor; a zero cursor means
 // from the first row. It reads only the columns of the index. Fewer than limit rows mean that this was the last page.
 func (s *Store) Pending(ctx context.Context, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, error) {
@@ -93,7 +119,7 @@ func (s *Store) PendingExcept(
 		}
 		return tasks, next, err
 	}
-	tasks, next, err = s.selectPage(ctx, w, "queue NOT IN ("+marks(len(except))+")", anys(except))
+	tasks, next, err = s.selectPage(ctx, byRunAt, w, "queue NOT IN ("+marks(len(except))+")", anys(except))
 	if err != nil {
 		return nil, protocol.Cursor{}, fmt.Errorf("read pending tasks without %d queues: %w", len(except), err)
 	}
@@ -104,11 +130,18 @@ func (s *Store) PendingExcept(
 // rows. SQLite, which has one worker, knows no shares.
 func (s *Store) Look(ctx context.Context, l protocol.Look) (tasks []task.Task, next protocol.Cursor, err error) {
 	condition, values := lookSQL(s.dialect, l)
-	tasks, next, err = s.selectPage(ctx, window{l.From, l.To, l.After, l.Limit}, condition, values)
+	order := lookOrder(l)
+	tasks, next, err = s.selectPage(ctx, order, window{l.From, l.To, l.After, l.Limit}, condition, values)
 	if err != nil {
 		return nil, protocol.Cursor{}, fmt.Errorf("look for due tasks of queue %s: %w", l.Queue, err)
 	}
 	return tasks, next, nil
+}
+
+func lookOrder(l protocol.Look) indexOrder {
+	order := byRunAt
+	order.back = l.Back
+	return order
 }
 
 // lookSQL is the condition on the rows that a look wants.
@@ -123,11 +156,13 @@ func lookSQL(d Dialect, l protocol.Look) (condition string, values []any) {
 }
 
 // selectPage reads the pending rows of a page that meet a condition, and returns where the next page begins.
-func (s *Store) selectPage(ctx context.Context, w window, condition string, values []any) (tasks []task.Task, next protocol.Cursor, err error) {
-	if next, err = s.pageEnd(ctx, byRunAt, w); err != nil {
+func (s *Store) selectPage(
+	ctx context.Context, order indexOrder, w window, condition string, values []any,
+) (tasks []task.Task, next protocol.Cursor, err error) {
+	if next, err = s.pageEnd(ctx, order, w); err != nil {
 		return nil, next, err
 	}
-	text, args := byRunAt.selectSQL(s.dialect, w, next, condition, values, slack*w.limit)
+	text, args := order.selectSQL(s.dialect, w, next, condition, values, slack*w.limit)
 	tasks, err = s.readPrimary(ctx, entry, text, args)
 	return tasks, next, err
 }
@@ -161,8 +196,15 @@ func (o indexOrder) selectSQL(d Dialect, w window, end protocol.Cursor, conditio
 	w.limit *= slack
 	text, args := o.sqlUntil(d, w, end)
 	return " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.LeftFirst() +
-		"duetime_tasks" + d.Force("PRIMARY") + " ON id = found WHERE " + condition + " ORDER BY " + o.column + ", id" +
+		"duetime_tasks" + d.Force("PRIMARY") + " ON id = found WHERE " + condition + " ORDER BY " + o.column + o.direction() + ", id" + o.direction() +
 		" LIMIT " + strconv.Itoa(limit), append(args, values...) // a part of a UNION without a limit has no order
+}
+
+func (o indexOrder) direction() string {
+	if o.back {
+		return " DESC"
+	}
+	return ""
 }
 
 // Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), after the cursor; a zero

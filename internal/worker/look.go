@@ -26,7 +26,7 @@ import (
 //     floor of pending rows (internal/store/floor.go), not at the first entry.
 //  3. Of what became due lately, a worker takes its share (protocol.Share). What nobody has taken for a further anybodysAfter is
 //     anybody's: a worker takes a few, from a random place. So an idle worker helps a busy one, and a worker without a partition
-//     has work.
+//     has work. That one begins at the latest of what is overdue: at the earliest those with hints are at work.
 //  4. A found task is held and settled as one that a hint brought, by its row under the lock. It may have run in a process that
 //     died: so it is a suspect, charged before it runs. A task that is found ahead of its moment has not run yet.
 //  5. A found row that is locked is dropped: whoever has locked it is at work on it.
@@ -47,7 +47,7 @@ const (
 	anybodysAfter  = 2 * time.Second       // beyond Config.Late
 	recordInterval = time.Minute           // between lines of the history while looks stand in for hints
 	lookTimeout    = 2 * time.Second       // then MySQL is busy with other things
-	busyInterval   = 20 * time.Millisecond // to the next look while hints wait for a runner in degraded mode
+	busyInterval   = 20 * time.Millisecond // to the next look while hints wait for a runner, in degraded mode or what looks have found
 )
 
 // Why a worker took a task that no hint had brought: values of a label.
@@ -64,6 +64,10 @@ type looker struct {
 	mode  mode
 	late  protocol.Cursor // where the next look for what became due lately goes on; zero: at the beginning
 	older protocol.Cursor // where the next look for what is older goes on
+
+	took    bool // the last look has held tasks
+	settled bool // since then some that were found were settled
+	helps   bool // looks come soon: the last one held tasks, the first to do so or after one of which some were settled
 
 	wake     chan struct{}
 	recorded time.Time // when the mode was last told in the history, on the local clock
@@ -88,18 +92,22 @@ func (l *looker) pass(ctx context.Context) (loop.Result, error) {
 		return loop.Result{}, nil
 	}
 	found := q.hold.TakeFound()
+	l.settled = l.settled || found.Settled > 0
 	l.setMode(ctx, l.mode.after(found.Missed > 0, w.clock.Local())) // also where no look follows, or none comes to its end
 	if q.hold.Paused() {
 		return loop.Result{}, nil
 	}
 	share, brings := q.share()
 	if q.hold.HasDue() {
-		if l.mode.degraded {
+		if l.mode.degraded || l.helps {
 			return loop.Result{Next: busyInterval}, nil
 		}
 		return loop.Result{}, nil
 	}
+	tookBefore := l.took
+	l.took = false
 	news, err := l.look(ctx, share, brings)
+	l.helps, l.settled = l.took && (l.settled || !tookBefore), false
 	if err != nil {
 		return loop.Result{}, err
 	}
@@ -107,7 +115,7 @@ func (l *looker) pass(ctx context.Context) (loop.Result, error) {
 		l.setMode(ctx, l.mode.after(true, w.clock.Local()))
 	}
 	next := l.mode.interval(membersOf(share))
-	if found.Settled > 0 { // it can help: what the last look found was not only locked
+	if l.helps {
 		next = min(next, degradedInterval)
 	}
 	return loop.Result{Next: next - rand.N(next/5)}, nil //nolint:gosec // Spreads load, guards nothing.
@@ -169,7 +177,7 @@ func (l *looker) look(ctx context.Context, share protocol.Share, brings func(tas
 		})
 	}
 	if first[0].RunAt.Before(old) {
-		rows, err := l.examine(ctx, &l.older, protocol.Look{From: floor, To: old})
+		rows, err := l.examine(ctx, &l.older, protocol.Look{From: floor, To: old, Back: share.Empty()})
 		if err != nil {
 			return news, err
 		}
@@ -196,6 +204,7 @@ func (l *looker) hold(row task.Task, awaited bool, cause string) bool {
 	if !q.hold.Add(h) {
 		return false
 	}
+	l.took = true
 	w.metrics.found.WithLabelValues(q.name, cause).Inc()
 	return true
 }
