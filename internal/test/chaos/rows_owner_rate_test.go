@@ -35,11 +35,11 @@ func ownersKeepTheirRates(t *testing.T, d *drill) {
 	t.Helper()
 	d.exec(t, `CREATE TABLE chaos_limited (task_id CHAR(36) NOT NULL, at DATETIME(3) NOT NULL) ENGINE=InnoDB`)
 	alone := d.calm(t, 1)
-	d.tenantTasks(t, 2, 1, floodTasks, "0")
+	d.tenantTasks(t, limitedQueue, 2, 1, floodTasks, "0")
 	flooded := d.calm(t, 3)
 	d.note(t, "%d tenants at %.1f/s each: lag p99 %v alone, %v beside the flood", tenants, float64(time.Second)/float64(calmEvery), rank(alone, 99), rank(flooded, 99))
 
-	d.tenantTasks(t, 4, tenants, crowdTasks, "0")
+	d.tenantTasks(t, limitedQueue, 4, tenants, crowdTasks, "0")
 	d.await(t, "a fifth of the crowds to have run", time.Minute, func() bool { return d.ranOf(t, 4) >= tenants*crowdTasks/5 })
 	d.fault(t, "worker killed", 10*time.Second, func() {
 		pipelinetest.Must(t, d.workers[0].Kill())
@@ -68,7 +68,7 @@ func ownersKeepTheirRates(t *testing.T, d *drill) {
 // calm plays tenants below their rate, and returns how late their tasks took effect.
 func (d *drill) calm(t *testing.T, phase int) (lags []time.Duration) {
 	t.Helper()
-	d.tenantTasks(t, phase, tenants, calmTasks, fmt.Sprintf("10000 + FLOOR(seq / %d) * %d + seq MOD %d", tenants, calmEvery.Milliseconds(), calmEvery.Milliseconds()))
+	d.tenantTasks(t, limitedQueue, phase, tenants, calmTasks, fmt.Sprintf("10000 + FLOOR(seq / %d) * %d + seq MOD %d", tenants, calmEvery.Milliseconds(), calmEvery.Milliseconds()))
 	d.await(t, "the tenants' tasks", time.Minute, func() bool { return d.ranOf(t, phase) >= tenants*calmTasks })
 	for _, ms := range d.numbers(t, fmt.Sprintf(`SELECT CAST(UNIX_TIMESTAMP(at) * 1000 AS SIGNED) - due_at FROM chaos_limited
 		JOIN duetime_tasks ON id = UUID_TO_BIN(task_id) WHERE owner LIKE 'tenant-%d-%%' ORDER BY 1`, phase)) {
@@ -77,15 +77,15 @@ func (d *drill) calm(t *testing.T, phase int) (lags []time.Duration) {
 	return lags
 }
 
-// tenantTasks inserts tasks of tenants of this phase, due after the ms that the expression of seq says.
-func (d *drill) tenantTasks(t *testing.T, phase, tenants, each int, after string) {
+// tenantTasks inserts tasks of a queue, of tenants of this phase, due after the ms that the expression of seq says.
+func (d *drill) tenantTasks(t *testing.T, queue string, phase, tenants, each int, after string) {
 	t.Helper()
 	d.exec(t, fmt.Sprintf(`INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
 		SELECT UNHEX(CONCAT('0198200%d000070008000', LPAD(HEX(seq), 12, '0'))), 'chaos.limited', owner, '%s',
 		       CRC32(owner) MOD shards, at + after_ms, at + after_ms, '{}', at, at
 		FROM duetime_layout, (
 			SELECT seq, CONCAT('tenant-%d-', seq MOD %d) AS owner, CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) AS at, %s AS after_ms
-			FROM %s) AS spread`, phase, limitedQueue, phase, tenants, after, pipelinetest.Numbers(0, tenants*each-1)))
+			FROM %s) AS spread`, phase, queue, phase, tenants, after, pipelinetest.Numbers(0, tenants*each-1)))
 }
 
 // ranOf counts the effects of a phase's tenants.

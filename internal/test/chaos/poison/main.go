@@ -14,7 +14,7 @@
 //	chaos.paced  pauses its key while somebody's API refuses it, by chaos_refuses, and has an effect then: a line in chaos_paced
 //	chaos.refill  see package refill
 //	chaos.march  fails now and then at first, and has an effect: a line in chaos_marches; in order
-//	chaos.limited  has an effect: a line in chaos_limited; of a queue of its own, if the configuration has it
+//	chaos.limited  has an effect: a line in chaos_limited; of a queue of its own, if there is one
 //	chaos.cut    ends its own connection
 //	chaos.full   fills a table in memory of its own
 //	chaos.long   runs a statement beyond the server's limit
@@ -77,8 +77,11 @@ func run(ctx context.Context, env *process.Env) error {
 	worker.Handle(mux, task.NewKind[nothing]("chaos.paced", soon), func(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
 		return paced(ctx, tx, client.DB(), t.ID)
 	})
-	if slices.Contains(cfg.Queues, "limited") {
-		worker.Handle(mux, task.NewKind[nothing]("chaos.limited", task.Queue("limited")), limited)
+	for _, queue := range slices.Concat(cfg.Queues, cfg.Worker.Queues) {
+		if queue != "default" {
+			worker.Handle(mux, task.NewKind[nothing]("chaos.limited", task.Queue(queue)), limited)
+			break
+		}
 	}
 	refill.Handle(mux)
 	provoke(mux, client.DB())
