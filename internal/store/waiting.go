@@ -50,6 +50,15 @@ func (s *Store) Waiting(ctx context.Context, grace, behind time.Duration) (all [
 	return all, whole, due.now, nil
 }
 
+// Ahead reads what becomes due within a span from now on, by queue and kind: of more than 20,000 rows, those that are due first.
+func (s *Store) Ahead(ctx context.Context, now time.Time, span time.Duration) ([]Waiting, error) {
+	all, err := s.waiting(ctx, waitingRows{floor: now.UnixMilli() + 1, now: now.Add(span), grace: span}, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read what becomes due: %w", err)
+	}
+	return all, nil
+}
+
 // behindCrowds reads on while a statement counts all the rows that it may.
 func (s *Store) behindCrowds(ctx context.Context, limit time.Duration, due waitingRows, all []Waiting) (_ []Waiting, whole bool, err error) {
 	if deadline, limited := ctx.Deadline(); limited { // what was read must not be lost

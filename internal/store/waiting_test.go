@@ -101,6 +101,24 @@ func TestWaitingSeesBehindCrowds(t *testing.T) {
 	})
 }
 
+// What becomes due is counted from now on, and not beyond the span.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		rows := newTasks(t, 4)
+		for i, in := range []time.Duration{0, time.Millisecond, time.Hour, time.Hour + time.Millisecond} {
+			rows[i].RunAt = now.Add(in)
+		}
+		inserted(t, s, rows...)
+		want := []store.Waiting{{Queue: rows[0].Queue, Kind: rows[0].Kind, Due: 2, Oldest: rows[1].RunAt}}
+		got := value[[]store.Waiting](t)(s.Ahead(t.Context(), now, time.Hour))
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+	})
+}
+
 // A crowd of due tasks hides no task that waits for a worker of its kind, be it due or put off.
 func TestUnhandledSeesBehindCrowds(t *testing.T) {
 	t.Parallel()

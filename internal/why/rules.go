@@ -3,6 +3,7 @@ package why
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -73,10 +74,7 @@ func (f Facts) away(server string) []Answer {
 }
 
 func add(a, b Waiting) Waiting {
-	a.Due, a.Late = a.Due+b.Due, a.Late+b.Late
-	if a.Oldest.IsZero() || !b.Oldest.IsZero() && b.Oldest.Before(a.Oldest) {
-		a.Oldest = b.Oldest
-	}
+	a.Due, a.Late, a.Oldest = a.Due+b.Due, a.Late+b.Late, earlier(a.Oldest, b.Oldest)
 	return a
 }
 
@@ -98,7 +96,7 @@ func (f Facts) noWorker() []Answer {
 	if f.lacks(PartProcesses) {
 		return nil
 	}
-	return f.eachLate(func(q Queue, w Waiting) (Answer, bool) {
+	late := f.eachLate(func(q Queue, w Waiting) (Answer, bool) {
 		living, silent := f.workers(q.Name)
 		a := f.size(w, map[string]any{"queue": q.Name, "kind": w.Kind})
 		if len(silent) > 0 {
@@ -107,6 +105,28 @@ func (f Facts) noWorker() []Answer {
 		// Workers that may not write their rows are not listed, and end tasks.
 		return a, len(living) == 0 && (len(silent) > 0 || !f.ends(q))
 	})
+	return append(late, f.noWorkerAhead()...)
+}
+
+// noWorkerAhead says it before tasks are late: where workers report themselves, and none of them has run the queue lately.
+func (f Facts) noWorkerAhead() (all []Answer) {
+	if f.lacks(PartFired) || !slices.ContainsFunc(f.Processes, func(p Process) bool { return len(p.Queues) > 0 }) {
+		return nil
+	}
+	for _, q := range f.Queues {
+		w := f.waiting(q.Name)
+		living, silent := f.workers(q.Name)
+		if w.Ahead > 0 && w.Late == 0 && q.Paused.IsZero() && len(living) == 0 && (len(silent) > 0 || q.Fired == 0) {
+			all = append(all, f.ahead(w, map[string]any{"queue": q.Name}))
+		}
+	}
+	return all
+}
+
+// ahead is an answer about tasks that are not due yet.
+func (f Facts) ahead(w Waiting, evidence map[string]any) Answer {
+	evidence["tasks"], evidence["next_ms"], evidence["span_ms"] = w.Ahead, w.Next.Sub(f.Now).Milliseconds(), AheadSpan.Milliseconds()
+	return Answer{variant: "ahead", Evidence: evidence}
 }
 
 // ends reports whether workers end tasks of the queue now.
@@ -235,9 +255,12 @@ func (f Facts) degraded() (all []Answer) {
 
 func (f Facts) unknownKind() (all []Answer) {
 	for _, w := range f.Waiting {
+		of := map[string]any{"queue": w.Queue, "kind": w.Kind}
 		if w.Unhandled > 0 {
 			w.Late = w.Unhandled
-			all = append(all, f.size(w, map[string]any{"queue": w.Queue, "kind": w.Kind}))
+			all = append(all, f.size(w, of))
+		} else if w.Ahead > 0 && !w.HasWorker {
+			all = append(all, f.ahead(w, of))
 		}
 	}
 	return all

@@ -111,6 +111,10 @@ func englishTexts() map[string]text {
 			"No living worker runs queue {queue}: the last one, {worker}, has been silent for {silent_ms}. Late tasks: {tasks}, the oldest by {late_ms}.",
 			"Look why {worker} ended or froze, and start it anew.",
 		},
+		"no-worker.ahead": {
+			"No living worker runs queue {queue}. Tasks that become due there within {span_ms}: {tasks}, the first in {next_ms}.",
+			"Start a worker of the queue. duetime processes lists what lives.",
+		},
 		"worker-silent": {
 			"{worker} has been silent for {silent_ms}, and ran {runs tasks}. Late tasks of queue {queue}: {tasks}, the oldest by {late_ms}. " +
 				"Workers that live: {living}.",
@@ -181,6 +185,10 @@ func englishPipelineTexts() map[string]text {
 		},
 		"unknown-kind": {
 			"No living worker of queue {queue} handles kind {kind}. Tasks that wait: {tasks}.",
+			"Deploy a worker that handles the kind, or cancel its tasks: duetime bulk cancel --kind {kind}",
+		},
+		"unknown-kind.ahead": {
+			"No living worker of queue {queue} handles kind {kind}. Its tasks that become due within {span_ms}: {tasks}, the first in {next_ms}.",
 			"Deploy a worker that handles the kind, or cancel its tasks: duetime bulk cancel --kind {kind}",
 		},
 		"unexplained": {

@@ -16,6 +16,10 @@ func chineseTexts() map[string]text {
 			"队列 {queue} 没有存活的工作进程：最后一个 {worker} 已失联 {silent_ms}。迟到任务 {tasks} 个，最早的已迟到 {late_ms}。",
 			"查明 {worker} 为何退出或卡住，然后重新启动。",
 		},
+		"no-worker.ahead": {
+			"队列 {queue} 没有存活的工作进程。{span_ms}内到期的任务 {tasks} 个，最早的 {next_ms}后到期。",
+			"启动该队列的工作进程。存活的进程：duetime processes",
+		},
 		"worker-silent": {
 			"{worker} 已失联 {silent_ms}，当时在执行 {runs} 个任务。队列 {queue} 迟到任务 {tasks} 个，最早的已迟到 {late_ms}。存活的工作进程：{living} 个。",
 			"如果 {worker} 卡住或断网，请终止它：其余进程会接管它的任务。",
@@ -84,6 +88,10 @@ func chinesePipelineTexts() map[string]text {
 		},
 		"unknown-kind": {
 			"队列 {queue} 没有存活的工作进程能处理类型 {kind}。等待中的任务 {tasks} 个。",
+			"部署能处理该类型的工作进程，或取消其任务：duetime bulk cancel --kind {kind}",
+		},
+		"unknown-kind.ahead": {
+			"队列 {queue} 没有存活的工作进程能处理类型 {kind}。{span_ms}内到期的任务 {tasks} 个，最早的 {next_ms}后到期。",
 			"部署能处理该类型的工作进程，或取消其任务：duetime bulk cancel --kind {kind}",
 		},
 		"unexplained": {

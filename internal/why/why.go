@@ -33,6 +33,9 @@ const (
 	PartFired     = "how late tasks were"
 )
 
+// AheadSpan is how far ahead tasks are asked whether a worker takes them.
+const AheadSpan = time.Hour
+
 // Facts are a deployment's figures at one moment. Times are of the database's clock.
 type Facts struct {
 	Now       time.Time
@@ -65,6 +68,7 @@ type Queue struct {
 	Ended   float64
 	LastEnd time.Time
 	Coming  []int64
+	Fired   int64 // of its tasks, in Fired's span
 	Step    time.Duration
 }
 
@@ -74,6 +78,8 @@ type Waiting struct {
 	Due         int64     // all of it
 	Late        int64     // for longer than a task should wait
 	Oldest      time.Time // the earliest run time; zero: none is due
+	Ahead       int64     // what becomes due within AheadSpan
+	Next        time.Time // the earliest run time of that
 	Unhandled   int64     // tasks that wait for a worker which handles their kind, due or put off
 	HasWorker   bool      // some living worker of the queue handles the kind, or no living worker says which kinds it handles
 }
@@ -168,12 +174,18 @@ func (f Facts) waiting(queue string) (w Waiting) {
 		if of.Late > w.Late && of.Late > 0 {
 			w.Kind = of.Kind // that has most
 		}
-		w.Late += of.Late
-		if w.Oldest.IsZero() || !of.Oldest.IsZero() && of.Oldest.Before(w.Oldest) {
-			w.Oldest = of.Oldest
-		}
+		w.Late, w.Ahead, w.Next = w.Late+of.Late, w.Ahead+of.Ahead, earlier(w.Next, of.Next)
+		w.Oldest = earlier(w.Oldest, of.Oldest)
 	}
 	return w
+}
+
+// earlier is the first of two moments that are not zero.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // workers returns the living and the silent processes that run a queue's tasks.

@@ -44,6 +44,16 @@ func (f *Facts) late() {
 	f.Waiting[0].Due, f.Waiting[0].Late, f.Waiting[0].Oldest = 150, 146, ago(79*time.Second)
 }
 
+// untaken makes tasks of another queue, which no worker runs.
+func (f *Facts) untaken() {
+	f.Waiting[1].Ahead, f.Waiting[1].Next = 900, now.Add(4*time.Minute)
+	for i := range f.Processes {
+		if p := &f.Processes[i]; p.Role == "worker" {
+			p.Queues = []string{"default"}
+		}
+	}
+}
+
 // silence makes some workers silent.
 func (f *Facts) silence(n int) {
 	for i := range f.Processes {
@@ -71,6 +81,7 @@ var cases = []struct {
 		f.late()
 		f.silence(2)
 	}, "No living worker runs queue default: the last one, worker a/7, has been silent for 40 s. Late tasks: 146, the oldest by 1 min 19 s."},
+	{"no-worker", "a queue has tasks ahead, and the workers run others", (*Facts).untaken, "No living worker runs queue mails. Tasks that become due there within 1 h: 900, the first in 4 min."},
 	{"worker-silent", "one of two workers is frozen", func(f *Facts) {
 		f.late()
 		f.silence(1)
@@ -128,6 +139,9 @@ var cases = []struct {
 	{"unknown-kind", "tasks of a kind are due that no worker handles", func(f *Facts) {
 		f.Waiting = append(f.Waiting, Waiting{Queue: "default", Kind: "pet.maal", Due: 3, Late: 3, Oldest: ago(time.Hour), Unhandled: 5})
 	}, "No living worker of queue default handles kind pet.maal. Tasks that wait: 5."},
+	{"unknown-kind", "tasks of such a kind will be due", func(f *Facts) {
+		f.Waiting = append(f.Waiting, Waiting{Queue: "default", Kind: "pet.maal", Ahead: 5, Next: now.Add(4 * time.Minute)})
+	}, "No living worker of queue default handles kind pet.maal. Its tasks that become due within 1 h: 5, the first in 4 min."},
 	{"unexplained", "workers live, and end nothing that is due", func(f *Facts) {
 		f.late()
 		f.Queues[0].LastEnd = time.Time{}
@@ -250,6 +264,30 @@ func TestWhatMakesNobodyLateIsNoAnswer(t *testing.T) {
 	}
 	if f.Queues[0].Limited, f.Processes[0].Seen = false, ago(3*time.Minute); Why(f)[0].Rule != "slow-handler" {
 		t.Errorf("of tasks that were due when others had taken over from a silent worker: %v", Why(f))
+	}
+}
+
+// That no worker will run what is ahead is said only where workers report themselves, and none ran the queue lately: one may lack the
+// rights to.
+func TestNoWorkerAhead(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		make func(f *Facts)
+		says bool
+	}{
+		"workers run other queues":      {func(*Facts) {}, true},
+		"no worker reports itself":      {func(f *Facts) { f.Processes = f.Processes[2:] }, false},
+		"its tasks took effect lately":  {func(f *Facts) { f.Queues[1].Fired = 1 }, false},
+		"and its last worker is silent": {func(f *Facts) { f.Queues[1].Fired = 1; f.silence(1); f.Processes[0].Queues = []string{"mails"} }, true},
+		"it is paused":                  {func(f *Facts) { f.Queues[1].Paused = ago(time.Minute) }, false},
+		"it was not read what fired":    {func(f *Facts) { f.Unread = []string{PartFired} }, false},
+	} {
+		f := wellWorld()
+		f.untaken()
+		c.make(&f)
+		if got := Why(f)[0]; (got.Rule == "no-worker") != c.says {
+			t.Errorf("%s: %s", what, got.clear())
+		}
 	}
 }
 

@@ -34,6 +34,8 @@ type facts struct {
 	limits    []QueueLimit
 	degraded  map[string]int
 	waiting   []store.Waiting
+	ahead     []store.Waiting
+	fired     LagOver
 	unhandled []protocol.Unhandled
 	alive     []store.Process
 	epochs    map[string]int64
@@ -136,7 +138,10 @@ func (f *facts) readWaiting(ctx context.Context) error {
 	if f.waiting = waiting; !whole {
 		f.lacks(why.PartBehind)
 	}
-	f.unhandled, err = f.c.store.Unhandled(ctx, waiting, at, maxUnhandled)
+	if f.unhandled, err = f.c.store.Unhandled(ctx, waiting, at, maxUnhandled); err != nil {
+		return err
+	}
+	f.ahead, err = f.c.store.Ahead(ctx, at, why.AheadSpan)
 	return err
 }
 
@@ -192,9 +197,9 @@ func (f *facts) readDead(ctx context.Context) error {
 }
 
 func (f *facts) readFired(ctx context.Context) error {
-	over, err := f.c.LagOver(ctx, LagQuery{Span: firedSpan})
+	over, err := f.c.LagOver(ctx, LagQuery{Span: firedSpan, By: ByQueue})
 	if err == nil {
-		f.Fired = &why.Fired{Span: firedSpan, Tasks: over.Fired, Late: over.Late}
+		f.fired, f.Fired = over, &why.Fired{Span: firedSpan, Tasks: over.Fired, Late: over.Late}
 	}
 	return err
 }
@@ -217,20 +222,33 @@ func (f *facts) join() {
 			f.Leaders = append(f.Leaders, why.Leader{Name: name, Lead: epoch > 0 && slices.ContainsFunc(f.alive, leads)})
 		}
 	}
+	f.joinWaiting(handled)
+	f.joinQueues()
+}
+
+// joinWaiting makes the facts of what waits, and of what will.
+func (f *facts) joinWaiting(handled map[string][]string) {
+	of := func(queue, kind string) *why.Waiting {
+		i := slices.IndexFunc(f.Waiting, func(w why.Waiting) bool { return w.Queue == queue && w.Kind == kind })
+		if i < 0 {
+			kinds := handled[queue]
+			i, f.Waiting = len(f.Waiting), append(f.Waiting, why.Waiting{
+				Queue: queue, Kind: kind, HasWorker: len(kinds) == 0 || slices.Contains(kinds, kind),
+			})
+		}
+		return &f.Waiting[i]
+	}
 	for _, w := range f.waiting {
-		kinds := handled[w.Queue]
-		f.Waiting = append(f.Waiting, why.Waiting{
-			Queue: w.Queue, Kind: w.Kind, Due: w.Due, Late: w.Late, Oldest: w.Oldest, HasWorker: len(kinds) == 0 || slices.Contains(kinds, w.Kind),
-		})
+		to := of(w.Queue, w.Kind)
+		to.Due, to.Late, to.Oldest = w.Due, w.Late, w.Oldest
+	}
+	for _, w := range f.ahead {
+		to := of(w.Queue, w.Kind)
+		to.Ahead, to.Next = w.Due, w.Oldest
 	}
 	for _, u := range f.unhandled {
-		i := slices.IndexFunc(f.Waiting, func(w why.Waiting) bool { return w.Queue == u.Queue && w.Kind == u.Kind })
-		if i < 0 {
-			i, f.Waiting = len(f.Waiting), append(f.Waiting, why.Waiting{Queue: u.Queue, Kind: u.Kind})
-		}
-		f.Waiting[i].Unhandled = u.Tasks
+		of(u.Queue, u.Kind).Unhandled = u.Tasks
 	}
-	f.joinQueues()
 }
 
 // joinQueues makes the facts of queues: those of the configuration, and all others of which something was read.
@@ -244,7 +262,7 @@ func (f *facts) joinQueues() {
 	for _, l := range limits {
 		q := why.Queue{
 			Name: l.Queue, Limited: l.Limited, Limit: limitText(l), Degraded: f.degraded[l.Queue], Ended: f.ended[l.Queue].Rate,
-			LastEnd: f.ended[l.Queue].Last, Step: comingStep,
+			LastEnd: f.ended[l.Queue].Last, Step: comingStep, Fired: f.fired.Groups[l.Queue].Fired,
 		}
 		if l.PausedMs != nil {
 			q.Paused = time.UnixMilli(*l.PausedMs)

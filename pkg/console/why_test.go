@@ -142,6 +142,13 @@ func TestWhyReadsTheRows(t *testing.T) {
 	w.wantWhy(c, "unknown-kind", map[string]any{"kind": "maal", "tasks": int64(1)}, live)
 	w.store.Exec("DELETE FROM duetime_tasks WHERE state = 0")
 
+	ahead := w.due(w.now(), 40*time.Minute)
+	w.store.Exec("UPDATE duetime_tasks SET kind = 'maal' WHERE id = ?", ahead.ID[:])
+	w.wantWhy(c, "unknown-kind", map[string]any{"kind": "maal", "tasks": int64(1), "span_ms": time.Hour.Milliseconds()}, live)
+	w.store.Exec("UPDATE duetime_tasks SET queue = 'mails' WHERE id = ?", ahead.ID[:])
+	w.wantWhy(c, "no-worker", map[string]any{"queue": "mails", "tasks": int64(1)}, live)
+	w.store.Exec("DELETE FROM duetime_tasks WHERE state = 0")
+
 	w.dead()
 	w.dead()
 	w.wantWhy(c, "dying", map[string]any{"kind": "meal", "error": "sick", "tasks": int64(2)})

@@ -116,6 +116,25 @@ func TestNowSaysWhatIsLate(t *testing.T) {
 	}
 }
 
+// That nobody takes what is ahead is said before it is late, of a kind and of a queue: only where some worker reports itself.
+func TestNowSaysWhatNoWorkerTakes(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for i := range 40 {
+		p.schedule(charge.New("bob", Charge{i}, task.In(30*time.Minute)))
+	}
+	if page := p.figuresWith("now", "40 order.charge"); strings.Contains(page, "no worker reports") {
+		t.Errorf("without a worker that reports itself: %s", page)
+	}
+	now := time.Now().Add(time.Minute).UnixMilli() // it stays alive for a slow machine
+	p.exec("INSERT INTO duetime_processes (id, role, host, version, started_at, seen_at, detail) VALUES ('w', 'worker', 'there', '1', ?, ?, ?)", now, now,
+		`{"pid": 1, "queues": ["mails"], "kinds": ["mail.send"]}`)
+	for _, at := range []string{"now", "now?by=queue"} {
+		p.figuresWith(at, "No living worker runs queue payments.</h2>", "<p>Tasks that become due there within 1 h: 40, the first in 29 min.",
+			`· 40 <span class="state late">no worker reports</span>`, ` late" x="`, `>no worker reports</text>`)
+	}
+}
+
 // The landing page names what could not be read, in the user's language: rules that need it say nothing.
 func TestNowSaysWhatIsNotRead(t *testing.T) {
 	t.Parallel()

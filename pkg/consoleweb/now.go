@@ -55,14 +55,15 @@ type nowRead struct {
 
 // nowRow is one kind or queue.
 type nowRow struct {
-	Name   string
-	Late   int64
-	Lag    console.LagOver
-	Slow   bool // the p99 of its lag is late
-	Due    int64
-	PeakAt int64 // of its fullest step
-	Peak   int64
-	Strip  strip
+	Name      string
+	Late      int64
+	Lag       console.LagOver
+	Slow      bool // the p99 of its lag is late
+	Due       int64
+	PeakAt    int64 // of its fullest step
+	Peak      int64
+	HasWorker bool // as far as is known
+	Strip     strip
 
 	List, LateList, PeakList, Picture string // addresses
 }
@@ -225,13 +226,34 @@ func (n *nowView) list(v *visit) {
 	n.Hidden = max(0, len(names)-maxNowRows)
 	for _, name := range names[:len(names)-n.Hidden] {
 		r := rows[name]
-		r.Strip = n.strip(name, fullest)
+		r.Strip, r.HasWorker = n.strip(name, fullest), n.hasWorker(name)
 		r.List = v.Link("tasks", n.By, name, "state", "pending")
 		r.LateList = v.Link("tasks", n.By, name, "state", "pending", "before", "now")
 		r.PeakList = n.steps(v, r.PeakAt, r.PeakAt+n.Ahead.StepMs, name)
 		r.Picture = v.Link("now", "span", n.Span, n.By, name)
 		n.Rows = append(n.Rows, *r)
 	}
+}
+
+// hasWorker reports whether a living worker takes the tasks of a kind or queue, or some were done lately. Where no worker reports itself, all are.
+func (n *nowView) hasWorker(name string) bool {
+	const lately = 15 * time.Minute // as for the verdict
+	for _, s := range n.Lag.Groups[name].Steps {
+		if s.Fired > 0 && s.AtMs+n.step.Milliseconds() > n.AtMs-lately.Milliseconds() {
+			return true
+		}
+	}
+	reported := false
+	for _, p := range n.Processes {
+		takes := p.Queues
+		if reported = reported || len(takes) > 0; n.By == console.ByKind {
+			takes = p.Kinds
+		}
+		if p.State != console.ProcessSilent && (slices.Contains(takes, name) || len(p.Queues) > 0 && len(takes) == 0) {
+			return true
+		}
+	}
+	return !reported
 }
 
 // work is how long workers need for some tasks; empty if that is not known.

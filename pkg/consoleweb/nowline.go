@@ -60,7 +60,8 @@ type lineMoment struct {
 type linePeak struct {
 	lineMoment
 
-	Work, To string
+	To, Work  string
+	HasWorker bool
 }
 
 const (
@@ -307,14 +308,18 @@ func (n *nowView) peak(v *visit, l *nowLine) *linePeak {
 		return nil
 	}
 	top, tasks := steps[nth], n.due(steps[nth])
-	p := &linePeak{lineMoment: lineMoment{Text: n.has(v, tasks)}, To: n.steps(v, top.AtMs, top.AtMs+n.Ahead.StepMs, n.Only)}
+	p := &linePeak{lineMoment: lineMoment{Text: n.has(v, tasks)}, To: n.steps(v, top.AtMs, top.AtMs+n.Ahead.StepMs, n.Only), HasWorker: true}
 	for name, of := range top.Groups {
 		if n.Only == "" && of*2 > tasks {
-			p.Text = v.About(of, n.Ahead.Sampled) + " " + cleaned(name)
+			p.Text, p.HasWorker = v.About(of, n.Ahead.Sampled)+" "+cleaned(name), n.hasWorker(name)
+		} else if n.Only == name {
+			p.HasWorker = n.hasWorker(name)
 		}
 	}
 	p.Text = v.Clock(top.AtMs) + " · " + p.Text
-	if work := n.work(v, tasks); work != "" {
+	if work := n.work(v, tasks); !p.HasWorker {
+		p.Work = v.T("noworker")
+	} else if work != "" {
 		p.Work = v.T("ahead.takes", work)
 	}
 	x := l.will(top.AtMs + n.Ahead.StepMs/2) // its name stands above all bars
