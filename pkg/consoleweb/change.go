@@ -106,7 +106,7 @@ func onceOf(v *visit) (task.ID, error) {
 // own.
 func (s *site) find(v *visit) (change, error) {
 	name := v.r.FormValue("do")
-	if name == "bulk" || name == bulkByQuery {
+	if name == "bulk" || name == bulkByQuery || name == bulkPicked {
 		name = "bulk." + v.r.FormValue("verb")
 	}
 	a, found := changes()[name]

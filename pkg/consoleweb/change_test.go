@@ -25,7 +25,7 @@ func hidden(t *testing.T, page string) url.Values {
 	t.Helper()
 	form := url.Values{}
 	for _, e := range elements(t, page) {
-		if e.name == "input" && e.attrs["name"] != "" && e.attrs["name"] != "back" && e.attrs["id"] != "jump" {
+		if e.name == "input" && e.attrs["name"] != "" && e.attrs["name"] != "back" && e.attrs["name"] != "pick" && e.attrs["id"] != "jump" {
 			form.Set(e.attrs["name"], e.attrs["value"])
 		}
 	}
@@ -211,6 +211,40 @@ func TestPageMassChange(t *testing.T) {
 	}
 	if said := p.post(409, "change", "do", "operation.pause", "id", all[0].ID.String()); !strings.Contains(said, "is over") {
 		t.Errorf("paused after its end: %s", said)
+	}
+}
+
+// A mass change of the tasks that were chosen in the list is of these alone, through its questions; without any it is none.
+func TestPageChangesChosenTasks(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	ids := url.Values{}
+	for i := range 3 {
+		if id := p.schedule(charge.New("ada", Charge{i}, task.In(time.Hour))).ID; i > 0 {
+			ids.Add("pick", id.String())
+		}
+	}
+	list := p.get(200, "tasks?owner=ada&state=pending")
+	p.wantHas("the list", list, `<form class="filter bulk" id="bulk"`, `<input type="checkbox" form="bulk" name="pick" value="`+ids.Get("pick"))
+	asked := p.get(200, "change?do=query&q=owner:ada&verb=shift&"+ids.Encode())
+	p.wantHas("a shift", asked, `name="by"`, ids["pick"][1])
+	asked = p.get(200, "change?do=query&q=owner:ada&verb=shift&by=2h&"+ids.Encode())
+	p.wantHas("the preview", asked, "Change 2 tasks", "2 tasks by id")
+	form := hidden(t, asked)
+	if form.Get("do") != "picked" || strings.Count(asked, `name="pick"`) != 2 { // a console of the version before refuses it
+		t.Errorf("the form sends %s", asked)
+	}
+	if w := p.do(request(http.MethodPost, "change", form)); w.Code != http.StatusConflict {
+		t.Errorf("without the chosen: status %d: %s", w.Code, w.Body)
+	}
+	form["pick"] = ids["pick"]
+	if w := p.do(request(http.MethodPost, "change", form)); w.Code != http.StatusSeeOther {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+	all, err := p.p.Console().Operations(t.Context())
+	pipelinetest.Must(t, err)
+	if len(all) != 1 || len(all[0].Filter.IDs) != 2 || all[0].Matched != 2 {
+		t.Errorf("made: %+v", all)
 	}
 }
 

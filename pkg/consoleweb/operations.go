@@ -15,6 +15,9 @@ import (
 // and change all tasks, does not know it.
 const bulkByQuery = "query"
 
+// bulkPicked is that of a form with the ids of chosen tasks, which such a console would not read.
+const bulkPicked = "picked"
+
 // bulkVerb is a verb of an operation, and the verb of the Grant that it needs.
 type bulkVerb struct {
 	verb  task.Verb
@@ -49,6 +52,11 @@ func bulkOf(ctx context.Context, v *visit, verb task.Verb, asked query) (task.Op
 		return o, &task.FieldError{Field: "q", Problem: "must have neither id: nor run: for a mass change"}
 	}
 	o.Filter = bulkFilter(filter)
+	if ids, err := pickedOf(v); err != nil {
+		return o, err
+	} else if len(ids) > 0 {
+		o.Filter = task.Filter{IDs: ids}
+	}
 	switch verb {
 	case task.VerbShift:
 		if o.By, err = parseTypedSpan(v.r.FormValue("by")); err != nil {
@@ -65,6 +73,21 @@ func bulkOf(ctx context.Context, v *visit, verb task.Verb, asked query) (task.Op
 		return o, err
 	}
 	return o, o.Check()
+}
+
+// pickedOf are the tasks that were chosen in the list; none: the change is of all that the query chooses.
+func pickedOf(v *visit) (ids []task.ID, err error) {
+	for _, text := range v.r.Form["pick"] {
+		id, err := task.ParseID(text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errMistake, err)
+		}
+		ids = append(ids, id)
+	}
+	if v.r.FormValue("do") == bulkPicked && len(ids) == 0 {
+		return nil, errNothing
+	}
+	return ids, nil
 }
 
 func rateOf(v *visit) (rate int, err error) {
@@ -110,7 +133,11 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	q.Hidden["do"], q.Hidden["verb"], q.Hidden["q"] = []string{bulkByQuery}, []string{string(verb)}, []string{asked.fixed(v, o.Filter).String()}
+	do := bulkByQuery
+	if len(o.Filter.IDs) > 0 {
+		do = bulkPicked
+	}
+	q.Hidden["do"], q.Hidden["verb"], q.Hidden["q"] = []string{do}, []string{string(verb)}, []string{asked.fixed(v, o.Filter).String()}
 	for _, name := range earlierNames() {
 		q.Hidden[name] = nil // the query has it
 	}

@@ -17,6 +17,7 @@ type taskTable struct {
 	// OneOwner says that they are all of one owner, whom the page names.
 	OneOwner bool
 
+	Picks bool   // rows can be chosen, for the form of a mass change
 	found bool   // by a search
 	query query  // of the search
 	state string // of all tasks that a search can find; empty: any
@@ -37,7 +38,7 @@ func (v *visit) TableBy(tasks []console.Task, by time.Duration) taskTable {
 
 // Found is a list of tasks that a search has found.
 func (v *visit) Found(s *search) taskTable {
-	return taskTable{visit: v, Tasks: s.Page.Tasks, found: true, query: s.Query, state: s.State}
+	return taskTable{visit: v, Tasks: s.Page.Tasks, Picks: len(s.Verbs) > 0, found: true, query: s.Query, state: s.State}
 }
 
 // Shows reports whether a column says something: not what the query has said, and not nothing in each row.

@@ -99,6 +99,8 @@ func frameWords() map[string]words {
 		"close":           {"Close", "关闭"},
 		"keys":            {"Keys", "快捷键"},
 		"key.search":      {"search", "搜索"},
+		"key.rows":        {"next row, and the one before", "下一行、上一行"},
+		"key.pick":        {"choose the row, or all from the one chosen before", "选择该行，或选到上次选择的行"},
 		"key.keys":        {"these keys", "显示快捷键"},
 		"user":            {"You are %s", "当前用户 %s"},
 		"zone":            {"Times in %s", "时区 %s"},

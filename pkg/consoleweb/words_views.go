@@ -62,6 +62,8 @@ func viewWords() map[string]words {
 		"moveto":       {"New time", "新时间"},
 		"ended":        {"This task has ended: nothing can change it.", "任务已结束，无法再修改。"},
 		"bulk":         {"Change all %s that match", "修改全部 %s 符合的任务"},
+		"bulk.picked":  {"Change the chosen", "修改所选"},
+		"pick":         {"Choose", "选择"},
 		"bulkverb":     {"Change", "操作"},
 		"bulktext":     {"A preview comes first.", "先显示预览。"},
 		"preview":      {"Preview", "预览"},

@@ -36,6 +36,7 @@ func TestConsole(t *testing.T) {
 		{"tasks/by the keyboard alone", searchByKeys},
 		{"tasks/pages", searchPages},
 		{"tasks/mass change with preview and progress", searchShiftsAll},
+		{"tasks/rows that are chosen by keys", searchShiftsChosen},
 		{"operation/pause, resume, stop", operationIsSteered},
 		{"owner/drag a task", ownerDrags},
 		{"owner/drag and say no", ownerDragsBack},
@@ -151,6 +152,35 @@ func searchShiftsAll(w *world, p *tab) {
 	for _, one := range made {
 		now := w.row(one.ID)
 		want(w.t, "how far a task was moved", now.DueAt.Sub(one.DueAt), 2*time.Hour)
+	}
+}
+
+// Rows are chosen by keys, and the bar says how many it would change. New figures leave them chosen.
+func searchShiftsChosen(w *world, p *tab) {
+	made := w.schedule("chosen", time.Hour, 2*time.Hour, 3*time.Hour, 4*time.Hour)
+	p.do(chromedp.EmulateViewport(1280, 500))
+	p.show("tasks?owner=chosen&state=pending")
+	says := func() string { return eval[string](p, "document.querySelector('#bulk h2').innerText") }
+	want(w.t, "the bar before", says(), "Change all 4 that match")
+	for _, key := range []string{"j", "j", "j", "k", "x", "j", "j", "X", "x"} { // the fourth is given up again
+		p.press(key)
+	}
+	want(w.t, "chosen", p.count(".pick :checked"), 2)
+	eval[bool](p, "htmx.ajax('GET', document.getElementById('found').getAttribute('hx-get'), '#found').then(() => true, () => true)")
+	want(w.t, "chosen, after new figures", p.count(".pick :checked"), 2)
+	want(w.t, "the bar", says(), "Change the chosen")
+	want(w.t, "its count", eval[string](p, "getComputedStyle(document.querySelector('.picked'), '::after').content"), `": " counter(picked)`)
+	p.await(inSight("#bulk button"))
+	p.click("#bulk button")
+	p.there("#dialog[open] input[name=by]")
+	p.fill("#dialog-body input[name=by]", "2h")
+	p.press(enter)
+	p.says("#dialog-body h1", "2")
+	p.click("#dialog-body form button")
+	p.await("location.href.includes('operation?id=')")
+	p.await("document.querySelector('.state.done')")
+	for i, by := range []time.Duration{0, 2 * time.Hour, 2 * time.Hour, 0} {
+		want(w.t, "how far a task was moved", w.row(made[i].ID).DueAt.Sub(made[i].DueAt), by)
 	}
 }
 

@@ -143,7 +143,7 @@
   function isUsed() {
     var selected = !getSelection().isCollapsed && live.contains(getSelection().anchorNode);
     return selected || dialog.open || live.querySelector(".moving, details[open]") ||
-      Array.from(live.querySelectorAll("input:not([type=hidden])")).some(function (e) { return e.value !== e.defaultValue; });
+      Array.from(live.querySelectorAll("input:not([type=hidden])")).some(function (e) { return e.value !== e.defaultValue || e.checked !== e.defaultChecked; });
   }
   function keepPlace() {
     var focused = live.contains(document.activeElement) ? document.activeElement : null;
@@ -198,7 +198,7 @@
 
   var afterG = 0;
   document.addEventListener("keydown", function (e) {
-    if (e.ctrlKey || e.metaKey || e.altKey || dialog.open || e.target.closest("input, select, textarea")) { return; }
+    if (e.ctrlKey || e.metaKey || e.altKey || dialog.open || e.target.closest("input:not([type=checkbox]), select, textarea")) { return; }
     if (e.key === "/") {
       e.preventDefault();
       document.getElementById("jump").focus();
@@ -210,6 +210,22 @@
       var link = document.querySelector("nav a[data-key='" + CSS.escape(e.key) + "']");
       afterG = 0;
       if (link) { location.assign(link.href); }
+    } else {
+      row(e.key);
     }
   });
+  // The focus goes from row to row, and chooses it, or all from the row that was chosen before.
+  var picked = null;
+  function row(key) {
+    var links = Array.from(document.querySelectorAll("main .rows a.id")), rows = links.map(function (a) { return a.closest("tr"); });
+    var at = rows.findIndex(function (r) { return r.contains(document.activeElement); }), next = links[key === "j" ? at + 1 : at - 1];
+    if ((key === "j" || key === "k") && next) { next.focus(); }
+    var boxes = rows.map(function (r) { return r.querySelector(".pick input"); }), box = boxes[at], from = boxes.indexOf(picked);
+    if (!box || key !== "x" && key !== "X") { return; }
+    box.checked = key === "X" || !box.checked;
+    if (key === "X" && from >= 0) {
+      boxes.slice(Math.min(from, at), Math.max(from, at)).forEach(function (b) { b.checked = true; });
+    }
+    picked = box;
+  }
 })();
