@@ -117,9 +117,13 @@ func TestDotsOfOneMoment(t *testing.T) {
 	w.fire(meals...)
 	at := w.now().UnixMilli()
 	w.store.Exec("UPDATE pet_journal SET due_at_ms = ?, at_ms = ? WHERE event = 'meal_finished' AND task_id IN (?, ?)", at, at, meals[0].String(), meals[1].String())
-	dots := regexp.MustCompile(`<g class="\w+" transform="translate\((\S+) (\S+)\)".*?</circle><text`).FindAllStringSubmatch(w.moment("").Line, -1)
+	line := w.moment("").Line
+	dots := regexp.MustCompile(`<g class="\w+" transform="translate\((\S+) (\S+)\)"[^<]*<circle[^<]*<title>[^<]*</title></circle><text text-anchor="end" (x="[^"]*" y="[^"]*")>`).FindAllStringSubmatch(line, -1)
 	if len(dots) != 2 || dots[0][1] == dots[1][1] || dots[0][2] != dots[1][2] {
-		t.Errorf("the dots are %v, want two with names, beside each other", dots)
+		t.Fatalf("the dots are %v, want two with names, beside each other: %s", dots, line)
+	}
+	if first, second := dots[0][3], dots[1][3]; first != `x="-1" y="-9"` || second != `x="-9" y="4"` { // left of the first is the other dot, right of it now
+		t.Errorf("the names stand at %s and %s", first, second)
 	}
 }
 

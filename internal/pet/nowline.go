@@ -42,8 +42,15 @@ type nowLine struct {
 	perSecond float64   // px, in the part that is to scale
 	near, far float64   // px
 	named     bool      // the dots have names
-	ends      [][2]float64
+	dots      []lineDot
+	occupied  []lineBox // where no name may stand
 	strings.Builder
+}
+
+// lineDot is a task or an effect.
+type lineDot struct {
+	class, pet, id, name, title string
+	x, y                        float64
 }
 
 // drawNow draws the strip as SVG, whose colours and words the page adds: a word by data-word, a time of day by data-at.
@@ -73,6 +80,13 @@ func drawNow(now time.Time, longest time.Duration, width int, pets []Pet, over [
 	}
 	for _, e := range slices.Backward(over) { // a newer end does not move an older one's dot
 		l.past(e)
+	}
+	l.occupied = append(l.occupied, lineBox{l.x(now), l.x(now) + 10, 0, lineFloor}) // behind a dot at now there is no room either
+	for _, d := range l.dots {
+		l.occupied = append(l.occupied, lineBox{d.x - 5, d.x + 5, d.y - 5, d.y + 5})
+	}
+	for _, d := range l.dots {
+		l.dot(d)
 	}
 	_, _ = fmt.Fprintf(l, `<g class="walker" data-x="%.1f"><path d="M%[1]g 14V%[2]d"/><circle cx="%[1]g" cy="%[2]d" r="3"/><text x="%[1]g" y="10" data-word="now">now</text></g></svg>`,
 		tenth(l.x(now)), lineFloor)
@@ -134,7 +148,7 @@ func (l *nowLine) coming(p Pet) {
 		class = "late"
 		_, _ = fmt.Fprintf(l, `<path class="wait" d="M%.1f %.1fH%.1f"/>`, tenth(x), tenth(y), tenth(l.x(l.now)))
 	}
-	l.dot(class, x, y, p.ID, p.Meal.TaskID.String(), p.Name, p.Name)
+	l.dots = append(l.dots, lineDot{class, p.ID, p.Meal.TaskID.String(), p.Name, p.Name, x, y})
 }
 
 // past draws an effect. One that would hide another stands left of it: its height is how late it was.
@@ -144,29 +158,54 @@ func (l *nowLine) past(e ended) {
 		class = "late"
 	}
 	x, y := l.x(e.at()), height(e.lag())
-	for slices.ContainsFunc(l.ends, func(at [2]float64) bool { return math.Hypot(at[0]-x, at[1]-y) < dotRoom }) {
+	for slices.ContainsFunc(l.dots, func(o lineDot) bool { return math.Hypot(o.x-x, o.y-y) < dotRoom }) {
 		x -= dotRoom
 	}
-	l.ends = append(l.ends, [2]float64{x, y})
-	l.dot(class, x, y, e.PetID, e.TaskID, e.name, fmt.Sprintf("%s · %d ms", e.name, e.LagMs))
+	l.dots = append(l.dots, lineDot{class, e.PetID, e.TaskID, e.name, fmt.Sprintf("%s · %d ms", e.name, e.LagMs), x, y})
 }
 
-func (l *nowLine) dot(class string, x, y float64, pet, id, name, title string) {
+// dot draws a dot, and its name where there is room for it.
+func (l *nowLine) dot(d lineDot) {
 	_, _ = fmt.Fprintf(l, `<g class="%s" transform="translate(%g %g)" data-pet="%s" data-task="%s"><circle r="5"><title>%s</title></circle>`,
-		class, tenth(x), tenth(y), pet, html.EscapeString(id), html.EscapeString(title))
-	if letters := []rune(name); l.named {
-		const room, beside, maxLetters = 90, 9, 12 // px of a name, px from its dot, and letters
-		if len(letters) > maxLetters {
-			letters = append(letters[:maxLetters-1], '…')
-		}
-		left := class != "future" || x > lineEdge+l.near+l.far-room
-		at, anchor := beside, "start"
-		if left && x > room {
-			at, anchor = -beside, "end"
-		}
-		_, _ = fmt.Fprintf(l, `<text text-anchor="%s" x="%d" y="4">%s</text>`, anchor, at, html.EscapeString(string(letters)))
+		d.class, tenth(d.x), tenth(d.y), d.pet, html.EscapeString(d.id), html.EscapeString(d.title))
+	if l.named {
+		l.name(d)
 	}
 	_, _ = l.WriteString(`</g>`)
+}
+
+// name writes a dot's name beside it, above or below: where it covers no dot, no other name and not now.
+func (l *nowLine) name(d lineDot) {
+	const letter, maxLetters = 7, 12 // px of a letter, and letters
+	letters := []rune(d.name)
+	if len(letters) > maxLetters {
+		letters = append(letters[:maxLetters-1], '…')
+	}
+	wide := letter * float64(len(letters))
+	side := -1.0 // names of the past stand left of their dots
+	if d.class == "future" {
+		side = 1
+	}
+	for _, p := range [][2]float64{{9, 4}, {-9, 4}, {1, -9}, {1, 17}} {
+		x, y := side*p[0], p[1]
+		box, anchor := lineBox{d.x + x, d.x + x + wide, d.y + y - 9, d.y + y + 2}, "start"
+		if x < 0 {
+			box.left, box.right, anchor = d.x+x-wide, d.x+x, "end"
+		}
+		if box.left < 0 || box.right > 2*lineEdge+l.near+l.far || box.bottom > lineFloor || slices.ContainsFunc(l.occupied, box.covers) {
+			continue
+		}
+		l.occupied = append(l.occupied, box)
+		_, _ = fmt.Fprintf(l, `<text text-anchor="%s" x="%g" y="%g">%s</text>`, anchor, x, y, html.EscapeString(string(letters)))
+		return
+	}
+}
+
+// lineBox is a part of the drawing.
+type lineBox struct{ left, right, top, bottom float64 }
+
+func (b lineBox) covers(o lineBox) bool {
+	return b.left < o.right && o.left < b.right && b.top < o.bottom && o.top < b.bottom
 }
 
 func tenth(px float64) float64 { return math.Round(10*px) / 10 }
