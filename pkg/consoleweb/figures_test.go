@@ -356,7 +356,7 @@ func TestTaskOnItsLine(t *testing.T) {
 	}
 	p.exec("INSERT INTO duetime_history (at, task, event, actor, detail) VALUES (?, ?, 'moved', 'ann', ?)", made.CreatedAt.UnixMilli()+1, made.ID[:],
 		"by -40m0s to "+made.DueAt.UTC().Format(time.RFC3339))
-	p.wantHas("a task that was moved", p.get(200, at), `class="point was"`, made.DueAt.Add(40*time.Minute).UTC().Format("15:04:05")+"</text>")
+	p.wantHas("a task that was moved", p.get(200, at), `class="point was"`, "Was "+made.DueAt.Add(40*time.Minute).UTC().Format("15:04:05")+"</text>")
 	p.exec("UPDATE duetime_tasks SET attempt = 2, last_error = 'bank shut', run_at = due_at + 5000")
 	page = p.get(200, at)
 	p.wantHas("a task that is retried", page, `class="point was"`, "Next attempt", `<pre class="error">bank shut</pre>`, `<pre class="error">bank away</pre>`)

@@ -54,7 +54,7 @@ func (t *taskView) draw(v *visit) {
 	}
 	for _, line := range t.lately(protocol.EventMoved, tries) {
 		if was, said := wasDue(line.Detail); said {
-			add(was, "due", "was")
+			add(was, "wasdue", "was")
 		}
 	}
 	switch {

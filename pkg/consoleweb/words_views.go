@@ -17,6 +17,7 @@ func viewWords() map[string]words {
 		"groups.none":  {"There is no group.", "没有任务组。"},
 		"state":        {"State", "状态"},
 		"due":          {"Due", "到期时间"},
+		"wasdue":       {"Was", "原定"},
 		"run":          {"Next attempt", "下次尝试"},
 		"dueafter":     {"Due from", "到期不早于"},
 		"duebefore":    {"Due before", "到期早于"},
