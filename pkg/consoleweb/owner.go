@@ -16,7 +16,7 @@ const (
 	lineTasks       = 500 // of an owner, on the line
 	lineRow         = 18  // between two rows of the line
 	lineTop         = 18  // above the first lane, for the time of now
-	lineName        = 18  // of a lane's name, above its first row
+	lineName        = 22  // of a lane's name, above its first row
 	lineFoot        = 20  // below the last lane, for the times
 	lineSpread      = 4   // percent of the width, on a phone that of a point; points nearer than this stand in rows of their own
 	maxLineRows     = 12  // of all lanes; each has one, and so there are as many lanes at most
@@ -178,27 +178,42 @@ func (o *ownerView) lanes(v *visit, x func(ms int64) float64) {
 	if len(names) > maxLineRows {
 		names[maxLineRows-1] = ""
 	}
-	y := lineTop
+	y, all, needs := lineTop, 0, make([]int, len(lanes))
+	for nth, tasks := range lanes {
+		_, needs[nth] = rowsOf(tasks, x, maxLineRows)
+		all += needs[nth]
+	}
+	for ; all > maxLineRows; all-- { // what a lane doesn't need is another's
+		needs[slices.Index(needs, slices.Max(needs))]--
+	}
 	for nth, tasks := range lanes {
 		y += lineName
 		o.Lanes = append(o.Lanes, lineLane{y, names[nth]})
-		var ends []float64 // of each row, the place of its last point
-		for _, t := range tasks {
-			at := x(t.DueAtMs)
-			row := slices.IndexFunc(ends, func(end float64) bool { return at-end >= lineSpread })
-			if row < 0 && len(ends) < maxLineRows/len(lanes) {
-				row, ends = len(ends), append(ends, at)
-			} else if row < 0 {
-				row = slices.Index(ends, slices.Min(ends))
-			}
-			ends[row] = at
+		rows, n := rowsOf(tasks, x, needs[nth])
+		for i, t := range tasks {
 			o.Points = append(o.Points, linePoint{
-				X: percent(at), Y: y + lineRow*row + lineRow/2 + 4, Task: t, Free: t.State == task.Pending && v.May(VerbMove),
+				X: percent(x(t.DueAtMs)), Y: y + lineRow*rows[i] + lineRow/2 + 2, Task: t, Free: t.State == task.Pending && v.May(VerbMove),
 			})
 		}
-		y += lineRow * len(ends)
+		y += lineRow * n
 	}
 	o.Height = max(y, lineTop+lineName+lineRow) + lineRow/2 + lineFoot
+}
+
+// rowsOf puts the points of a lane into rows, so that those of a row stand apart, as far as there may be so many rows.
+func rowsOf(tasks []console.Task, x func(ms int64) float64, limit int) (rows []int, n int) {
+	var ends []float64 // of each row, the place of its last point
+	for _, t := range tasks {
+		at := x(t.DueAtMs)
+		row := slices.IndexFunc(ends, func(end float64) bool { return at-end >= lineSpread })
+		if row < 0 && len(ends) < limit {
+			row, ends = len(ends), append(ends, at)
+		} else if row < 0 {
+			row = slices.Index(ends, slices.Min(ends))
+		}
+		ends[row], rows = at, append(rows, row)
+	}
+	return rows, len(ends)
 }
 
 // walls yields the moments after from that are multiples of step since the beginning of from's day, in its zone: every few hours,

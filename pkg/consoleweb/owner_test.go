@@ -19,13 +19,21 @@ func TestOwnersLanes(t *testing.T) {
 	}
 	at := func(kind string, ms int64) console.Task { return console.Task{Kind: kind, DueAtMs: ms} }
 	o := draw(at("b", 1), at("a", 2), at("b", 3), at("b", 50))
-	diff(t, "lanes", []lineLane{{36, "a"}, {72, "b"}}, o.Lanes)
+	diff(t, "lanes", []lineLane{{40, "a"}, {80, "b"}}, o.Lanes)
 	var points []string
 	for _, p := range o.Points {
 		points = append(points, fmt.Sprint(p.Task.Kind, " ", p.X, " ", p.Y))
 	}
-	diff(t, "points", []string{"a 2.00% 49", "b 1.00% 85", "b 3.00% 103", "b 50.00% 85"}, points)
-	diff(t, "height", 137, o.Height)
+	diff(t, "points", []string{"a 2.00% 51", "b 1.00% 91", "b 3.00% 109", "b 50.00% 91"}, points)
+	diff(t, "height", 145, o.Height)
+
+	var crowd []console.Task
+	for i := range maxLineRows - 1 {
+		crowd = append(crowd, at("a", int64(i%2)))
+	}
+	for i, p := range draw(append(crowd, at("b", 1))...).Points[:maxLineRows-1] { // the other lane needs one row
+		diff(t, "where a point of a crowd stands", 51+i*lineRow, p.Y)
+	}
 
 	for _, kinds := range []int{1, 2, 5, maxLineRows, maxLineRows + 1, lineTasks} {
 		var tasks []console.Task
