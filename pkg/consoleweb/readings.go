@@ -14,6 +14,7 @@ const (
 	readingAge      = time.Second            // for which a reading is new
 	readingIdle     = 9                      // multiple of the time that a reading took, until the next one
 	readingPatience = 100 * time.Millisecond // of a viewer who waits for a new one; the last one, or none, is shown then
+	countPatience   = time.Second            // of a count of what matches, which may take long
 	livePatience    = 4 * time.Second        // of a page that has figures and asks for newer ones; below viewTimeout
 	readingOld      = 10 * time.Second       // from which a reading must not pass for a new one
 	readingTimeout  = 15 * time.Second
@@ -74,7 +75,7 @@ func (r reading[T]) about() freshness {
 // readFor is readShared for a viewer: for a page at once, with figures that may be old, and for its next look as new as can be.
 func readFor[T any](ctx context.Context, v *visit, key string, read func(ctx context.Context) (T, error)) reading[T] {
 	s, patience := v.site, readingPatience
-	if v.r.FormValue("part") == "live" {
+	if part := v.r.FormValue("part"); part == "live" || part == partCount {
 		patience = livePatience
 	}
 	return readShared(ctx, s.readings, patience, key, func(ctx context.Context) (value T, err error) {

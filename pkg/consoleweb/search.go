@@ -189,6 +189,9 @@ type search struct {
 	First     string // the first page's, from a later one
 	Verbs     []bulkChoice
 	Renewed   string // the address of the list if it is read again and again: it costs little
+	Count     string // where the number of tasks that match is read, which the list doesn't say
+
+	counted int64 // 0: not in time
 }
 
 // OneQueue is the queue that all listed tasks are in, which has no column then.
@@ -199,6 +202,8 @@ func (s *search) Matching() string {
 	switch {
 	case s.State == "":
 		return ""
+	case s.counted > 0:
+		return grouped(textOf(s.counted))
 	case s.Next+s.First == "":
 		return textOf(len(s.Page.Tasks))
 	}
@@ -236,6 +241,9 @@ func stateNames() []string {
 func readSearch(ctx context.Context, v *visit) (any, error) {
 	out := &search{Text: queryText(v.r.URL.Query()), NoneSoFar: v.r.FormValue("none") != ""}
 	err := out.read(ctx, v, strings.TrimSpace(v.r.FormValue("cursor")))
+	if v.r.FormValue("part") == partCount && err == nil {
+		out.count(ctx, v)
+	}
 	if v.r.FormValue("part") == "" {
 		out.offer(ctx, v, err == nil)
 	}
@@ -294,7 +302,29 @@ func (s *search) read(ctx context.Context, v *visit, cursor string) (err error) 
 	if !s.Query.has(byRun) {
 		s.Verbs = bulkChoices(v, state)
 	}
+	if len(s.Verbs) > 0 && s.State != "" && s.Next+s.First != "" {
+		s.Count = v.Link("tasks", "q", s.Query, "part", partCount)
+	}
 	return nil
+}
+
+// partCount is the number of tasks that match, for all viewers together and in a bounded time.
+const partCount = "count"
+
+func (s *search) count(ctx context.Context, v *visit) {
+	filter, err := s.Query.filter(v.now)
+	o := task.Operation{Verb: task.VerbCancel, Filter: bulkFilter(filter)}
+	if s.State == task.Dead.String() {
+		o.Verb = task.VerbDiscard
+	}
+	if err == nil && s.Count != "" {
+		s.counted = readFor(ctx, v, partCount+" "+s.State+" "+s.Text, func(ctx context.Context) (int64, error) {
+			ctx, cancel := context.WithTimeout(ctx, countPatience)
+			defer cancel()
+			preview, err := previewOne(ctx, v, o)
+			return preview.Matched, err
+		}).value
+	}
 }
 
 // offer fills in what can be said next. Kinds are those of the processes and of the tasks in the list.

@@ -161,6 +161,24 @@ func TestQueryWords(t *testing.T) {
 	}
 }
 
+// What a list of several pages has in all is counted after it, and said where a mass change would take it.
+func TestListIsCounted(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for i := range 130 {
+		p.schedule(charge.New("ada", Charge{i}, task.In(time.Hour)))
+	}
+	list := p.get(200, "tasks?q=kind:order.charge")
+	p.wantHas("the list", list, `hx-get="tasks?part=count`, "Change all 100&#43; that match")
+	pipelinetest.Await(t, "the count", func() bool {
+		t.Log(p.get(200, "tasks?q=kind:order.charge&part=count"))
+		return p.get(200, "tasks?q=kind:order.charge&part=count") == "Change all 130 that match"
+	})
+	if short := p.get(200, "tasks?q=kind:order.other"); strings.Contains(short, "part=count") {
+		t.Errorf("a list that is whole is counted: %s", short)
+	}
+}
+
 // The row of states marks the one that all tasks of the list have, and keeps the rest of the query. Of a query that can't be read
 // nothing can be kept.
 func TestQueryStates(t *testing.T) {

@@ -241,7 +241,7 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 
 // render writes a page, or one block of it.
 func (s *site) render(w http.ResponseWriter, status int, name, block string, data view) {
-	if block != "main" && block != "live" || name == "refused" && block == "live" {
+	if block != "main" && block != "live" && (block != partCount || name != "tasks") || name == "refused" && block == "live" {
 		block = "layout.html"
 	}
 	var b bytes.Buffer

@@ -135,6 +135,8 @@ func searchPages(w *world, p *tab) {
 	want(w.t, "tasks of the first page", p.count("main tbody tr"), 100)
 	p.follow("a[rel=next]", "cursor=")
 	want(w.t, "tasks of the second page", p.count("main tbody tr"), 30)
+	p.show("tasks?owner=many&state=pending")
+	p.says("#bulk h2", "Change all 130 that match")
 }
 
 func searchShiftsAll(w *world, p *tab) {

@@ -164,7 +164,10 @@
     place = null;
   }
   document.addEventListener("htmx:beforeSwap", function (e) {
-    if (!isLive(e)) { return; }
+    if (!isLive(e)) {
+      e.detail.shouldSwap = e.detail.shouldSwap && (e.detail.target === body || e.detail.xhr.status === 200); // no count is no page
+      return;
+    }
     if (e.detail.xhr.status === 200) {
       answered();
       e.detail.shouldSwap = !isUsed();
