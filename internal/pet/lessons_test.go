@@ -127,6 +127,19 @@ func TestDotsOfOneMoment(t *testing.T) {
 	}
 }
 
+// A meal that ends between two readings of the page, of pets and of ends, has one dot: that of its end.
+func TestDotOfAMealThatEndsMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := taught(t, pet.Lessons{})
+	meal := w.act(w.create("ann").ID, "feed").Meal.TaskID
+	w.plant("meal_finished", meal, w.now(), w.now())
+	line := w.moment("").Line
+	wantDot(t, line, "past", meal)
+	if n := strings.Count(line, `data-task="`+meal.String()); n != 1 {
+		t.Errorf("%d dots: %s", n, line)
+	}
+}
+
 // A meal that was moved into the past is late only from its move on.
 func TestLagOfAMovedMeal(t *testing.T) {
 	t.Parallel()

@@ -72,8 +72,10 @@ func drawNow(now time.Time, longest time.Duration, width int, pets []Pet, over [
 	_, _ = fmt.Fprintf(l, `<svg xmlns="http://www.w3.org/2000/svg" class="line" role="img" viewBox="0 0 %d %d" width="%d" height="%d" data-now="%d" data-second="%.3f">`,
 		width, lineHigh, width, lineHigh, now.UnixMilli(), l.perSecond)
 	l.scale(width)
-	pets = slices.DeleteFunc(slices.Clone(pets), func(p Pet) bool { return p.Meal == nil })
 	over = slices.DeleteFunc(slices.Clone(over), func(e ended) bool { return e.Event != eventFinished || e.at().Before(l.from) })
+	pets = slices.DeleteFunc(slices.Clone(pets), func(p Pet) bool { // a meal that ended since they were read has one dot all the same
+		return p.Meal == nil || slices.ContainsFunc(over, func(e ended) bool { return e.TaskID == p.Meal.TaskID.String() })
+	})
 	l.named = len(pets)+len(over) <= lineNames
 	for _, p := range pets {
 		l.coming(p)
