@@ -18,12 +18,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -37,27 +39,41 @@ func TestScreens(t *testing.T) {
 	w.live()
 	p := openTab(t, w.browser, w.console)
 	p.do(chromedp.EmulateViewport(1280, 800))
-	life := w.moved("player-7")
+	life := w.retried("player-7")
 	for range 25 { // each look measures some minutes of the last hour
+		w.staffed()
 		p.show("now")
+	}
+	look := func(name, at string) {
+		t.Helper()
+		w.staffed()
+		p.look(dir, name, at)
 	}
 	for name, at := range map[string]string{
 		"now": "now", "tasks": "tasks?kind=pet.meal_finished", "dead": "dead", "system": "system", "changes": "changes", "owner": "owner?owner=player-7&span=6h", "task": "task?id=" + life.ID.String(),
 		"preview": "change?" + url.Values{"do": {"bulk.shift"}, "queue": {"shop"}, "by": {"2h"}}.Encode(),
 	} {
-		p.look(dir, name, at)
+		look(name, at)
 	}
 	p.do(theme("dark"))
-	p.look(dir, "now-dark", "now")
-	p.look(dir, "owner-dark", "owner?owner=player-7&span=6h")
+	look("now-dark", "now")
+	look("owner-dark", "owner?owner=player-7&span=6h")
 	p.do(theme("light"), chromedp.EmulateViewport(390, 800))
-	p.look(dir, "now-phone", "now")
-	p.look(dir, "task-phone", "task?id="+life.ID.String())
+	look("now-phone", "now")
+	look("task-phone", "task?id="+life.ID.String())
 	p.do(chromedp.EmulateViewport(1280, 800))
 	p.show("now")
 	p.follow("footer button[value=zh]", "now")
-	p.look(dir, "now-zh", "now")
-	p.look(dir, "system-zh", "system")
+	look("now-zh", "now")
+	look("system-zh", "system")
+	p.follow("footer button[value=en]", "system")
+	pipelinetest.Await(t, "the incident to be seen", func() bool {
+		w.staffed()
+		w.incident()
+		p.show("now")
+		return strings.Contains(p.text(".verdict"), "are behind") && p.count(".why") == 1
+	})
+	pipelinetest.Must(t, os.WriteFile(filepath.Join(dir, "now-late.png"), p.shoot(), 0o600))
 	w.film(dir)
 }
 
@@ -74,6 +90,9 @@ func (p *tab) look(dir, name, at string) {
 	p.there("main h1")
 	if name == "tasks" {
 		p.there("#found .rows tbody a.id") // a search may go on before it finds one
+		for _, key := range []string{"j", "j", "x", "j", "j", "X"} {
+			p.press(key)
+		}
 	}
 	time.Sleep(500 * time.Millisecond) // until scripts have drawn
 	pipelinetest.Must(p.t, os.WriteFile(filepath.Join(dir, name+".png"), p.shoot(), 0o600))
@@ -124,13 +143,16 @@ func (w *world) live() {
 	}
 	// A part of them ended in the last hour: most within some milliseconds, a few during an outage of half a minute.
 	w.exec(`UPDATE duetime_tasks SET state = 1, version = 2, due_at = due_at - 3750000, run_at = due_at, created_at = due_at - 14400000,
-		finished_at = due_at + 1 + FLOOR(POW(RAND(), 9) * 60), updated_at = finished_at WHERE kind = 'pet.meal_finished' AND MOD(CONV(HEX(SUBSTR(id, 16, 1)), 16, 10), 2) = 0`)
+		finished_at = due_at + 1 + FLOOR(POW(RAND(), 9) * 60), updated_at = finished_at WHERE MOD(CONV(HEX(SUBSTR(id, 16, 1)), 16, 10), 2) = 0`)
 	w.exec(`UPDATE duetime_tasks SET finished_at = finished_at + 400 + FLOOR(RAND() * 1500), updated_at = finished_at WHERE state = 1 ORDER BY due_at LIMIT 12`)
+	for i, took := range []time.Duration{2, 3, 5, 40} {
+		w.exec("UPDATE duetime_tasks SET ran = ? WHERE state = 1 AND MOD(finished_at, 4) = ?", protocol.Ran{Worker: 1, Handler: took * time.Millisecond}.Pack(), i)
+	}
 	for reason, n := range map[string]int{"payment service answered 503 to order": 14, "no device token for player": 5, "connection reset by peer 10.0.3.7: try": 3} {
 		w.dead("player-9", reason, n)
 	}
-	w.exec("UPDATE duetime_tasks SET created_at = created_at - 7300000, finished_at = finished_at - 7200000, updated_at = updated_at - 7200000 WHERE state = 3")
-	w.exec("UPDATE duetime_processes SET version = '1.42.0', host = 'game-1'")
+	w.exec("UPDATE duetime_tasks SET created_at = created_at - 7300000, finished_at = finished_at - 3700000 - FLOOR(RAND() * 3500000), updated_at = finished_at WHERE state = 3")
+	w.exec("UPDATE duetime_processes SET version = '1.42.0', host = 'game-1', started_at = started_at - 2280000")
 	w.exec(`INSERT INTO duetime_processes (id, role, host, version, started_at, seen_at, detail) SELECT id, 'worker', 'there', version, at - began, at - seen, '{"ended":true}'
 		FROM (SELECT 'u' AS id, '1.41.0' AS version, 9000000 AS began, 2300000 AS seen UNION ALL SELECT 'v', '1.42.0', 2280000, 60000) AS runs,
 		(SELECT UNIX_TIMESTAMP(NOW(3)) * 1000 AS at) AS moment`)
@@ -140,16 +162,45 @@ func (w *world) live() {
 	w.recur("player-7", "evening walk")
 }
 
-// moved returns a task of the owner that was moved twice, as its life tells.
-func (w *world) moved(owner string) task.Task {
+// staffed reports a worker of the queues and kinds that the game doesn't have, until some seconds from now.
+func (w *world) staffed() {
 	w.t.Helper()
-	made := w.schedule(owner, 90*time.Minute, 2*time.Hour, 3*time.Hour)[0]
-	for _, by := range []string{"-40m", "30m"} {
-		if code, said := w.Duetime(w.t, "task", "reschedule", made.ID.String(), "--by="+by); code != 0 {
-			w.t.Fatalf("task reschedule: %d %s", code, said)
-		}
+	w.exec(`REPLACE INTO duetime_processes (id, role, host, version, started_at, seen_at, detail) SELECT 'w', 'worker', 'shop-1', '1.42.0', at - 2250000, at + 14000, ?
+		FROM (SELECT UNIX_TIMESTAMP(NOW(3)) * 1000 AS at) AS moment`, `{"pid": 7, "queues": ["default", "push", "shop"],
+		"kinds": ["coupon.expire", "event.start", "order.unpaid", "push.event_ends", "reward.daily"]}`)
+}
+
+// retried returns a task of the owner that was moved twice and failed twice, as its life tells.
+func (w *world) retried(owner string) task.Task {
+	w.t.Helper()
+	const reason = "feeder answered 503 Service Unavailable"
+	made := w.schedule(owner, 18*time.Minute)[0] // its next attempt
+	ago := func(minutes int) time.Time { return made.CreatedAt.Add(-time.Duration(minutes) * time.Minute) }
+	w.exec("UPDATE duetime_tasks SET created_at = ?, due_at = ?, updated_at = ?, version = 7, attempt = 2, last_error = ? WHERE id = ?",
+		ago(150).UnixMilli(), ago(30).UnixMilli(), ago(12).UnixMilli(), reason, made.ID[:])
+	for _, line := range []struct {
+		ago                  int
+		event, actor, detail string
+	}{
+		{140, "moved", "root@vm", "by -40m0s to " + ago(80).Format(time.RFC3339Nano)},
+		{120, "moved", "root@vm", "by 50m0s to " + ago(30).Format(time.RFC3339Nano)},
+		{30, "failed", "worker game-1", reason},
+		{12, "failed", "worker game-1", reason},
+	} {
+		w.exec("INSERT INTO duetime_history (at, task, event, actor, detail) VALUES (?, ?, ?, ?, ?)", ago(line.ago).UnixMilli(), made.ID[:], line.event, line.actor, line.detail)
 	}
 	return made
+}
+
+// incident makes tasks of one kind late: their workers are behind, now and for some seconds.
+func (w *world) incident() {
+	w.t.Helper()
+	at := w.number("SELECT FLOOR(UNIX_TIMESTAMP(NOW(3)) * 1000)")
+	// The game's worker puts them off after a while: others take their places.
+	w.exec("UPDATE duetime_tasks SET due_at = ? + 1200000, run_at = due_at, last_error = '' WHERE state = 0 AND kind = 'push.event_ends' AND due_at < ?", at, at)
+	w.exec("UPDATE duetime_tasks SET due_at = ? - FLOOR(RAND() * 79000), run_at = due_at WHERE state = 0 AND kind = 'push.event_ends' ORDER BY RAND() LIMIT 146", at)
+	w.exec(`UPDATE duetime_tasks SET due_at = ? - 50000 - FLOOR(RAND() * 29000), run_at = due_at, finished_at = ? - 10000 + FLOOR(RAND() * 30000), updated_at = finished_at
+		WHERE state = 1 AND kind = 'push.event_ends' ORDER BY id LIMIT 60`, at, at)
 }
 
 // film writes an animation of the game: a meal ends in time, then the worker is killed while three meals go on, two of which end
