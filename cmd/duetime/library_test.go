@@ -57,9 +57,9 @@ var inLibrary = map[string][]any{
 	"queue list":        {(*console.Console).Queues},
 	"queue add":         {(*console.Console).AddQueue},
 	"queue retire":      {(*console.Console).RetireQueue},
-	"queue rate":        {(*console.Console).SetRate},
-	"queue owner-rate":  {(*console.Console).SetOwnerRate},
-	"queue concurrency": {(*console.Console).SetConcurrency},
+	"queue rate":        {(*console.Console).SetLimits},
+	"queue owner-rate":  {(*console.Console).SetLimits},
+	"queue concurrency": {(*console.Console).SetLimits},
 	"stats":             {(*console.Console).Stats},
 	"top":               {(*console.Console).Frame},
 	"verify":            {(*console.Console).Verify},
@@ -102,7 +102,7 @@ var helpers = []any{
 	(*console.Console).As, (*console.Console).WithKeys, (*console.Console).BlockedOwner, (*console.Console).CheckQueue,
 	(*console.Console).Clock, (*console.Console).DeadAlike, (*console.Console).Deploys, (*console.Console).Drift, (*console.Console).Grace,
 	(*console.Console).Labels, (*console.Console).ListBounded, (*console.Console).OnlyOperation, (*console.Console).QueueNames,
-	(*console.Console).Rows, (*console.Console).RunRecurrenceOnce, (*console.Console).SetLimits, (*console.Console).ShardCount, (*console.Console).Term,
+	(*console.Console).Rows, (*console.Console).RunRecurrenceOnce, (*console.Console).ShardCount, (*console.Console).Term,
 }
 
 // commands returns the paths of all commands that do something, without the tool's name.

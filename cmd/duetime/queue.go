@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -105,7 +104,7 @@ func (t *tool) queueRate() *cobra.Command {
 
 Workers obey within two seconds. Due tasks beyond the rate wait in the order of their time. This outlives restarts, until
 "default" returns to the configuration's rate. To stop a queue, pause it.`,
-	}, (*console.Console).SetRate)
+	}, console.LimitRate)
 }
 
 func (t *tool) queueOwnerRate() *cobra.Command {
@@ -115,11 +114,11 @@ func (t *tool) queueOwnerRate() *cobra.Command {
 
 Workers obey within two seconds, for what becomes due from then on. Tasks that would run too soon are put off to their slots,
 and hold up no other owner's. This outlives restarts, until "default" returns to the configuration's rate.`,
-	}, (*console.Console).SetOwnerRate)
+	}, console.LimitOwnerRate)
 }
 
 // setsRate completes a command that sets a rate of a queue.
-func (t *tool) setsRate(cmd *cobra.Command, set func(*console.Console, context.Context, string, *task.Rate) error) *cobra.Command {
+func (t *tool) setsRate(cmd *cobra.Command, limit func(*task.Rate) console.LimitChange) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(2), first(t.queues)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		rate, err := parseRate(args[1])
@@ -127,7 +126,7 @@ func (t *tool) setsRate(cmd *cobra.Command, set func(*console.Console, context.C
 			return err
 		}
 		return t.with(cmd.Context(), func(c *console.Console) error {
-			if err := set(c, cmd.Context(), args[0], rate); err != nil {
+			if err := c.SetLimits(cmd.Context(), args[0], limit(rate)); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(t.out, "%s: %s %s\n", args[0], cmd.Name(), args[1])
@@ -152,7 +151,7 @@ outlives restarts, until "default" returns to the configuration's bound.`,
 				return err
 			}
 			return t.with(cmd.Context(), func(c *console.Console) error {
-				if err := c.SetConcurrency(cmd.Context(), args[0], n); err != nil {
+				if err := c.SetLimits(cmd.Context(), args[0], console.LimitConcurrency(n)); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(t.out, "%s: concurrency %s\n", args[0], args[1])

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/console"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -67,7 +68,7 @@ func TestAwaitDueTellsWhy(t *testing.T) {
 	pipelinetest.Must(t, err)
 	rate, err := task.ParseRate("5/s")
 	pipelinetest.Must(t, err)
-	pipelinetest.Must(t, w.pipeline.Console().SetRate(ctx, "default", &rate))
+	pipelinetest.Must(t, w.pipeline.Console().SetLimits(ctx, "default", console.LimitRate(&rate)))
 	_, err = w.db().ExecContext(ctx, "UPDATE duetime_tasks SET attempt = 1 WHERE queue = 'reports' LIMIT 1")
 	pipelinetest.Must(t, err)
 	got, err := c.AwaitDue(ctx, &v1.AwaitDueRequest{Owner: "ann"})

@@ -152,7 +152,7 @@ func TestNothingOutlivesARetirement(t *testing.T) {
 			_, err := c.PauseUntil(ctx, PauseOf{Queue: "pushes", Owner: "ann"}, task.In(time.Hour))
 			return err
 		},
-		"limit": func(ctx context.Context) error { return c.SetConcurrency(ctx, "pushes", new(3)) },
+		"limit": func(ctx context.Context) error { return c.SetLimits(ctx, "pushes", LimitConcurrency(new(3))) },
 	} {
 		_, err := c.AddQueue(t.Context(), "pushes")
 		pipelinetest.Must(t, err)

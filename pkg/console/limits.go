@@ -146,21 +146,6 @@ func LimitConcurrency(n *int) LimitChange {
 	return l
 }
 
-// SetRate is SetLimits for a queue's rate.
-func (c *Console) SetRate(ctx context.Context, queue string, rate *task.Rate) error {
-	return c.SetLimits(ctx, queue, LimitRate(rate))
-}
-
-// SetOwnerRate is SetLimits for a queue's rate for each owner.
-func (c *Console) SetOwnerRate(ctx context.Context, queue string, rate *task.Rate) error {
-	return c.SetLimits(ctx, queue, LimitOwnerRate(rate))
-}
-
-// SetConcurrency is SetLimits for a queue's concurrency.
-func (c *Console) SetConcurrency(ctx context.Context, queue string, n *int) error {
-	return c.SetLimits(ctx, queue, LimitConcurrency(n))
-}
-
 // SetLimits sets limits of a queue of the deployment, all of them or none. They hold over all its workers, which obey within two
 // seconds.
 func (c *Console) SetLimits(ctx context.Context, queue string, limits ...LimitChange) error {

@@ -109,7 +109,7 @@ func TestWhyReadsTheRows(t *testing.T) {
 	_, err = c.Resume(ctx, "default")
 	pipelinetest.Must(t, err)
 
-	pipelinetest.Must(t, c.SetRate(ctx, "default", &task.Rate{Calls: 1, Per: time.Minute}))
+	pipelinetest.Must(t, c.SetLimits(ctx, "default", LimitRate(&task.Rate{Calls: 1, Per: time.Minute})))
 	w.wantWhy(c, "unexplained", nil, live) // nothing waits for the limit
 	w.wantWhy(c, "limited", map[string]any{"limit": "1/m"}, live, func() {
 		w.store.Exec("UPDATE duetime_limits SET limited_at = ?", w.now().Add(2*time.Second).UnixMilli())
