@@ -243,6 +243,9 @@ func (f *facts) joinWaiting(handled map[string][]string) {
 		to.Due, to.Late, to.Oldest = w.Due, w.Late, w.Oldest
 	}
 	for _, w := range f.ahead {
+		if w.Queue == protocol.WitnessQueue { // the daemon runs it, and reports no queues
+			continue
+		}
 		to := of(w.Queue, w.Kind)
 		to.Ahead, to.Next = w.Due, w.Oldest
 	}

@@ -147,6 +147,8 @@ func TestWhyReadsTheRows(t *testing.T) {
 	w.wantWhy(c, "unknown-kind", map[string]any{"kind": "maal", "tasks": int64(1), "span_ms": time.Hour.Milliseconds()}, live)
 	w.store.Exec("UPDATE duetime_tasks SET queue = 'mails' WHERE id = ?", ahead.ID[:])
 	w.wantWhy(c, "no-worker", map[string]any{"queue": "mails", "tasks": int64(1)}, live)
+	w.store.Exec("UPDATE duetime_tasks SET queue = ? WHERE id = ?", protocol.WitnessQueue, ahead.ID[:]) // the daemon runs it
+	w.wantWhy(c, "was-late", nil, live)
 	w.store.Exec("DELETE FROM duetime_tasks WHERE state = 0")
 
 	w.dead()

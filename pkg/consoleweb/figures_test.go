@@ -129,9 +129,13 @@ func TestNowSaysWhatNoWorkerTakes(t *testing.T) {
 	now := time.Now().Add(time.Minute).UnixMilli() // it stays alive for a slow machine
 	p.exec("INSERT INTO duetime_processes (id, role, host, version, started_at, seen_at, detail) VALUES ('w', 'worker', 'there', '1', ?, ?, ?)", now, now,
 		`{"pid": 1, "queues": ["mails"], "kinds": ["mail.send"]}`)
+	p.exec("UPDATE duetime_tasks SET queue = 'duetime.witness', kind = 'duetime.witness' ORDER BY id LIMIT 1")
 	for _, at := range []string{"now", "now?by=queue"} {
-		p.figuresWith(at, "No living worker runs queue payments.</h2>", "<p>Tasks that become due there within 1 h: 40, the first in 29 min.",
-			`· 40 <span class="state late">no worker reports</span>`, ` late" x="`, `>no worker reports</text>`)
+		page := p.figuresWith(at, "No living worker runs queue payments.</h2>", "<p>Tasks that become due there within 1 h: 39, the first in 29 min.",
+			`· 39 <span class="state late">no worker reports</span>`, ` late" x="`, `>no worker reports</text>`, "duetime.witness")
+		if n := strings.Count(page, `<span class="state late">no worker reports`); n != 1 { // the daemon runs the witness's
+			t.Errorf("%s: %d rows without a worker", at, n)
+		}
 	}
 }
 

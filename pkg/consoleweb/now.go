@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -237,6 +238,9 @@ func (n *nowView) list(v *visit) {
 
 // hasWorker reports whether a living worker takes the tasks of a kind or queue, or some were done lately. Where no worker reports itself, all are.
 func (n *nowView) hasWorker(name string) bool {
+	if strings.HasPrefix(name, protocol.WitnessQueue) { // its kinds are named after it; the daemon runs them, and reports no queues
+		return true
+	}
 	const lately = 15 * time.Minute // as for the verdict
 	for _, s := range n.Lag.Groups[name].Steps {
 		if s.Fired > 0 && s.AtMs+n.step.Milliseconds() > n.AtMs-lately.Milliseconds() {
