@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/duetime/duetime/internal/protocol"
@@ -116,8 +117,11 @@ func readNow(ctx context.Context, v *visit) (any, error) {
 	defer cancel()
 	q, c := out.nowQuery, v.site.c
 	key := fmt.Sprintf("now %s %s %q", q.Span, q.By, q.Only)
+	var why reading[console.Explanation]
+	var waits sync.WaitGroup // a viewer waits for both at once
+	waits.Go(func() { why = whyLate(ctx, v) })
 	read := readFor(ctx, v, key, func(ctx context.Context) (nowRead, error) { return q.read(ctx, c) })
-	why := whyLate(ctx, v)
+	waits.Wait()
 	out.nowRead, out.freshness, out.Why = read.value, read.about(), why.value
 	out.Said = v.Answers(out.Why)
 	out.Unsaid = max(0, len(out.Said)-maxAnswers)
