@@ -95,37 +95,30 @@ type LimitChange struct {
 
 // LimitRate changes a queue's rate; the zero rate is no bound, nil is the configured one.
 func LimitRate(rate *task.Rate) LimitChange {
-	l := LimitChange{
-		detail: "rate: " + rateText(rate),
-		set: func(ctx context.Context, st *store.Store, tx *sqlx.Tx, queue string) error {
-			return st.SetRate(ctx, tx, queue, rate)
-		},
-	}
-	if rate != nil {
-		l.wrong = task.Limit{Rate: *rate}.Check()
-	}
-	return l
+	return limitRate("rate", rate, func(l *task.Limit) *task.Rate { return &l.Rate }, (*store.Store).SetRate)
 }
 
 // LimitOwnerRate is LimitRate for the rate of each owner.
 func LimitOwnerRate(rate *task.Rate) LimitChange {
+	return limitRate("rate for each owner", rate, func(l *task.Limit) *task.Rate { return &l.OwnerRate }, (*store.Store).SetOwnerRate)
+}
+
+func limitRate(
+	name string, rate *task.Rate, of func(*task.Limit) *task.Rate,
+	set func(*store.Store, context.Context, sqlx.ExtContext, string, *task.Rate) error,
+) LimitChange {
 	l := LimitChange{
-		detail: "rate for each owner: " + rateText(rate),
+		detail: name + ": as configured",
 		set: func(ctx context.Context, st *store.Store, tx *sqlx.Tx, queue string) error {
-			return st.SetOwnerRate(ctx, tx, queue, rate)
+			return set(st, ctx, tx, queue, rate)
 		},
 	}
 	if rate != nil {
-		l.wrong = task.Limit{OwnerRate: *rate}.Check()
+		var limit task.Limit
+		*of(&limit) = *rate
+		l.detail, l.wrong = name+": "+cmp.Or(rate.String(), "none"), limit.Check()
 	}
 	return l
-}
-
-func rateText(rate *task.Rate) string {
-	if rate == nil {
-		return "as configured"
-	}
-	return cmp.Or(rate.String(), "none")
 }
 
 // LimitConcurrency changes how many transactions of a queue may run at once; 0 is no bound, nil is the configured one.
