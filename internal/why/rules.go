@@ -30,6 +30,7 @@ const (
 	endsWithin  = 10 * time.Second      // workers that have ended no task for so long end none
 	deadLately  = time.Hour             // older deaths are known
 	goodPart    = 100                   // one late task of so many is worth a word
+	standsIn    = 5 * time.Second       // looks in MySQL stand in for Kafka, Redis and ZooKeeper: tasks are late, and not by so much
 )
 
 // rules are in the order in which their answers count: what stops most tasks comes first, and a cause comes before what it causes.
@@ -214,12 +215,17 @@ func (f Facts) behind() []Answer {
 			return a, f.ends(q)
 		}
 		a.Evidence["coming_rate"] = float64(q.Coming[0]) / q.Step.Seconds()
-		if after, drains := q.drained(w.Due); drains {
-			a.Evidence["drained_ms"] = after.Milliseconds()
-		} else {
+		after, drains := q.drained(w.Due)
+		switch {
+		case !drains:
 			a.variant = "grows"
+		case float64(q.Coming[0]) > q.Ended*q.Step.Seconds():
+			a.variant = "eases"
 		}
-		return a, f.ends(q)
+		if drains {
+			a.Evidence["drained_ms"] = after.Milliseconds()
+		}
+		return a, f.ends(q) && (len(f.Away) == 0 || f.Now.Sub(w.Oldest) >= standsIn)
 	})
 }
 

@@ -146,6 +146,11 @@ func englishTexts() map[string]text {
 				"the oldest by {late_ms}. At this rate it is not on time within an hour.",
 			"Add workers, or raise worker.concurrency; or limit what else uses MySQL.",
 		},
+		"behind.eases": {
+			"The workers of queue {queue} are behind: they end {ended_rate}, and {coming_rate} come. Late tasks: {tasks}, most of kind {kind}, " +
+				"the oldest by {late_ms}. Fewer come later: all is on time in {drained_ms}.",
+			"Add workers, or wait.",
+		},
 		"behind.unread": {
 			"The workers of queue {queue} are behind: they end {ended_rate}. Late tasks: {tasks}, most of kind {kind}, the oldest by {late_ms}.",
 			"Add workers, or raise worker.concurrency.",

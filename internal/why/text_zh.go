@@ -50,6 +50,11 @@ func chineseTexts() map[string]text {
 				"按此速度，一小时内不会恢复准时。",
 			"增加工作进程，或调高 worker.concurrency；或限制 MySQL 的其他使用者。",
 		},
+		"behind.eases": {
+			"队列 {queue} 的工作进程跟不上：完成 {ended_rate}，到期 {coming_rate}。迟到任务 {tasks} 个，多为类型 {kind}，最早的已迟到 {late_ms}。" +
+				"之后到期的较少：{drained_ms}后恢复准时。",
+			"增加工作进程，或等待。",
+		},
 		"behind.unread": {
 			"队列 {queue} 的工作进程跟不上：完成 {ended_rate}。迟到任务 {tasks} 个，多为类型 {kind}，最早的已迟到 {late_ms}。",
 			"增加工作进程，或调高 worker.concurrency。",

@@ -112,6 +112,18 @@ var cases = []struct {
 		f.Queues[0].Coming = []int64{402, 402}
 	}, "The workers of queue default are behind: they end 6.0/s, and 6.7/s come. Late tasks: 146, most of kind pet.meal, the oldest by " +
 		"1 min 19 s. At this rate it is not on time within an hour."},
+	{"behind", "more comes now than the workers end, and nothing later", func(f *Facts) {
+		f.late()
+		f.Queues[0].Coming = []int64{402, 0}
+	}, "The workers of queue default are behind: they end 6.0/s, and 6.7/s come. Late tasks: 146, most of kind pet.meal, the oldest by " +
+		"1 min 19 s. Fewer come later: all is on time in 1 min 32 s."},
+	{
+		"kafka-away", "Kafka is away, and tasks are late by no more than that", func(f *Facts) {
+			f.late()
+			f.Waiting[0].Oldest = ago(2 * time.Second)
+			f.Away[Kafka] = "timeout"
+		}, "Kafka does not answer: timeout. Tasks run, up to 2 s late: workers look for them in MySQL. None is lost.",
+	},
 	{
 		"kafka-away", "Kafka is stopped", func(f *Facts) { f.Away[Kafka] = "timeout" },
 		"Kafka does not answer: timeout. Tasks run, up to 2 s late: workers look for them in MySQL. None is lost.",

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -610,7 +611,15 @@ func TestPageChangesTheDeployment(t *testing.T) {
 	}
 	p.confirm(200, "change?do=recurrence.resume"+of)
 	p.confirm(200, "change?do=recurrence.run"+of)
+	link := regexp.MustCompile(`<td>extra task</td>.*?href="(tasks\?id=[^"]+)"`).FindStringSubmatch(p.get(200, "changes"))
+	if link == nil {
+		t.Fatal("the extra task has no link")
+	}
+	p.get(200, link[1])
 	p.confirm(200, "change?do=recurrence.stop"+of)
+	if page := p.get(200, "changes"); regexp.MustCompile(`<td>(paused|resumed|stopped)</td>.*href="tasks`).MatchString(page) {
+		t.Errorf("what was done to a recurrence has a link to a task: %s", page)
+	}
 	if life, err := p.p.Console().Recurrence(t.Context(), "ada", "hourly"); err != nil || life.State != task.RecurrenceStopped {
 		t.Errorf("stopped: %+v, %v", life, err)
 	}

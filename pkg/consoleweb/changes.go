@@ -8,6 +8,7 @@ import (
 
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 const (
@@ -91,6 +92,15 @@ var ofOperation = regexp.MustCompile(`(?:, |^)operation ([0-9a-f-]{36})$`)
 func folded(lines []console.AuditLine) (all []actLine) {
 	for _, line := range lines {
 		one := actLine{AuditLine: line, Tasks: 1}
+		switch line.Event { // what they name is a recurrence or an operation
+		case protocol.EventPaused, protocol.EventResumed, protocol.EventStopped:
+			one.Task = nil
+		case protocol.EventExtra:
+			one.Task = nil
+			if id, err := task.ParseID(strings.TrimPrefix(line.Detail, "task ")); err == nil {
+				one.Task, one.Detail = &id, ""
+			}
+		}
 		if m := ofOperation.FindStringSubmatch(line.Detail); m != nil {
 			one.Operation, one.Detail = m[1], strings.TrimSuffix(line.Detail, m[0])
 		}

@@ -93,11 +93,15 @@ func (n *nowView) leader(v *visit, l console.Leader) component {
 	return c
 }
 
-// workers tells how many there are, and which versions they run.
+// workers tells how many there are, which versions they run, and how many are silent.
 func (n *nowView) workers(v *visit) component {
-	count, versions := 0, []string{}
+	count, silent, versions := 0, 0, []string{}
 	for _, p := range n.Processes {
-		if len(p.Queues) > 0 && p.State != console.ProcessSilent {
+		switch {
+		case len(p.Queues) == 0:
+		case p.State == console.ProcessSilent:
+			silent++
+		default:
 			count, versions = count+1, append(versions, cleaned(p.Version))
 		}
 	}
@@ -105,5 +109,9 @@ func (n *nowView) workers(v *visit) component {
 		return component{v.T("workers"), v.T("none"), "late", "processes"}
 	}
 	slices.Sort(versions)
-	return component{v.T("workers"), fmt.Sprint(count, " · ", strings.Join(slices.Compact(versions), ", ")), "", "processes"}
+	text := fmt.Sprint(count, " · ", strings.Join(slices.Compact(versions), ", "))
+	if silent > 0 { // if tasks are late for it, an answer says so
+		text += v.T("comma") + v.T("now.silent", silent)
+	}
+	return component{v.T("workers"), text, "", "processes"}
 }

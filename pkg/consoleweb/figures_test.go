@@ -130,6 +130,9 @@ func TestNowSaysWhatNoWorkerTakes(t *testing.T) {
 	p.exec("INSERT INTO duetime_processes (id, role, host, version, started_at, seen_at, detail) VALUES ('w', 'worker', 'there', '1', ?, ?, ?)", now, now,
 		`{"pid": 1, "queues": ["mails"], "kinds": ["mail.send"]}`)
 	p.exec("UPDATE duetime_tasks SET queue = 'duetime.witness', kind = 'duetime.witness' ORDER BY id LIMIT 1")
+	p.exec("INSERT INTO duetime_processes (id, role, host, version, started_at, seen_at, detail) SELECT 'silent', role, host, version, started_at, ? - 600000, detail "+
+		"FROM duetime_processes WHERE id = 'w'", now)
+	p.figuresWith("now", "<b>1 · 1, 1 silent</b>")
 	for _, at := range []string{"now", "now?by=queue"} {
 		page := p.figuresWith(at, "No living worker runs queue payments.</h2>", "<p>Tasks that become due there within 1 h: 39, the first in 29 min.",
 			`· 39 <span class="state late">no worker reports</span>`, ` late" x="`, `>no worker reports</text>`, "duetime.witness")
