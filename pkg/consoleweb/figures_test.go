@@ -64,7 +64,7 @@ func TestNothingHasFired(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.wantHas("now without tasks", p.figures("now"), ">On time: nothing was due in 15 min.</h2>", "Nothing fired, and nothing is due.")
-	p.wantHas("now of a wrong name", p.figures("now?kind="+url.QueryEscape("order.chagre")), "order.chagre has fired nothing in this span.")
+	p.wantHas("now of a wrong name", p.figures("now?kind="+url.QueryEscape("order.chagre")), "order.chagre has fired nothing in this span, and nothing of it is due.")
 	p.schedule(charge.New("ada", Charge{1}, task.In(0)))
 	p.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at")
 	p.figuresWith("now", `<h2 class="why warn verdict">No living worker runs queue payments.</h2>`, "<p>Late tasks: 1, the oldest by 2 h.", ">–</span></td>")
