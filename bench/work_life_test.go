@@ -45,7 +45,6 @@ type keeping struct {
 	byEnd   bool // that table is in the order of ends, with an index of ids
 	ring    bool // that table is one of a ring, whose oldest is truncated
 	forgets bool // nothing is kept
-	table   string
 }
 
 const (
@@ -73,6 +72,7 @@ var keepings = []keeping{
 type life struct {
 	*world
 	*keeping
+	table   string
 	due     []task.ID // pending rows in the order of their due times
 	next    atomic.Int64
 	purged  [2]string // the time of change and the id up to which rows are forgotten
@@ -89,8 +89,7 @@ func (b *bench) measureLife(t *testing.T) {
 	w.exec("INSERT INTO bench_pets (id) SELECT seq FROM " + pipelinetest.Numbers(0, lifePets-1) + " ORDER BY seq")
 	newStatements(w)
 	for i := range keepings {
-		l := &life{world: w, keeping: &keepings[i]}
-		l.table = fmt.Sprintf("life_%d", i)
+		l := &life{world: w, keeping: &keepings[i], table: fmt.Sprintf("life_%d", i)}
 		l.plant()
 		lives = append(lives, l)
 	}
@@ -103,7 +102,7 @@ func (b *bench) measureLife(t *testing.T) {
 	f := &report.Figures{Part: onLife}
 	for i := range keepings {
 		l := lives[slices.IndexFunc(lives, func(l *life) bool { return l.keeping == &keepings[i] })]
-		f.Text(l.name, fmt.Sprintf("%.0f lives/s (%s), %.0f B written a life", median(l.rates), rounded(l.rates), median(l.written)))
+		f.Text(l.name, fmt.Sprintf("%.0f lives/s (%s), %.0f B written a life", report.Median(l.rates), rounded(l.rates), report.Median(l.written)))
 	}
 	for _, l := range lives {
 		if l.ring {
@@ -123,11 +122,6 @@ func rounded(values []float64) string {
 		texts[i] = fmt.Sprintf("%.0f", v)
 	}
 	return strings.Join(texts, ", ")
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }
 
 // plant makes the tables with their background: rows first, then their keys, whose pages have the room that they have after a

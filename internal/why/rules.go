@@ -214,16 +214,15 @@ func (f Facts) behind() []Answer {
 			a.variant = "unread"
 			return a, f.ends(q)
 		}
-		a.Evidence["coming_rate"] = float64(q.Coming[0]) / q.Step.Seconds()
-		after, drains := q.drained(w.Due)
-		switch {
-		case !drains:
-			a.variant = "grows"
-		case float64(q.Coming[0]) > q.Ended*q.Step.Seconds():
-			a.variant = "eases"
-		}
-		if drains {
+		coming := float64(q.Coming[0]) / q.Step.Seconds()
+		a.Evidence["coming_rate"] = coming
+		if after, drains := q.drained(w.Due); drains {
 			a.Evidence["drained_ms"] = after.Milliseconds()
+			if coming > q.Ended {
+				a.variant = "eases"
+			}
+		} else {
+			a.variant = "grows"
 		}
 		return a, f.ends(q) && (len(f.Away) == 0 || f.Now.Sub(w.Oldest) >= standsIn)
 	})

@@ -26,7 +26,8 @@ import (
 //     floor of pending rows (internal/store/floor.go), not at the first entry.
 //  3. Of what became due lately, a worker takes its share (protocol.Share). What nobody has taken for a further anybodysAfter is
 //     anybody's: a worker takes a few, from a random place. So an idle worker helps a busy one, and a worker without a partition
-//     has work. That one begins at the latest of what is overdue: at the earliest those with hints are at work.
+//     has work. That one begins at the latest of what is overdue: at the earliest those with hints are at work. Whoever has settled what
+//     a look found looks again at once.
 //  4. A found task is held and settled as one that a hint brought, by its row under the lock. It may have run in a process that
 //     died: so it is a suspect, charged before it runs. A task that is found ahead of its moment has not run yet.
 //  5. A found row that is locked is dropped: whoever has locked it is at work on it.

@@ -240,7 +240,7 @@ func (n *nowView) list(v *visit) {
 	}
 }
 
-// hasWorker reports whether a living worker takes the tasks of a kind or queue, or some were done lately. Where no worker reports itself, all are.
+// hasWorker reports whether a living worker takes the tasks of a kind or queue, or some were done lately. Where no worker reports itself, all have one.
 func (n *nowView) hasWorker(name string) bool {
 	if strings.HasPrefix(name, protocol.WitnessQueue) { // its kinds are named after it; the daemon runs them, and reports no queues
 		return true
