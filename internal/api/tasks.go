@@ -171,7 +171,7 @@ func (s tasks) List(ctx context.Context, r *v1.ListRequest) (*v1.ListResponse, e
 	}
 	out := &v1.ListResponse{Tasks: messages(page.Tasks, taskMessage), NextCursor: page.Next}
 	if n := len(out.GetTasks()); n < len(page.Tasks) {
-		out.NextCursor = filter.Place(page.Tasks[n-1])
+		out.NextCursor = page.Place(n)
 	}
 	return out, nil
 }

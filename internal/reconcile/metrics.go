@@ -14,6 +14,7 @@ import (
 type metrics struct {
 	repairs      *prometheus.CounterVec
 	purged       prometheus.Counter
+	archived     prometheus.Counter
 	purgeBehind  prometheus.Gauge
 	drift        *prometheus.CounterVec
 	rehomed      prometheus.Counter
@@ -35,6 +36,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"reason"}),
 		purged: f.NewCounter(prometheus.CounterOpts{
 			Name: "duetime_tasks_purged_total", Help: "Finished rows removed after their retention.",
+		}),
+		archived: f.NewCounter(prometheus.CounterOpts{
+			Name: "duetime_tasks_archived_total", Help: "Ended tasks that were moved out of the table of pending ones.",
 		}),
 		purgeBehind: f.NewGauge(prometheus.GaugeOpts{
 			Name: "duetime_purge_behind_seconds", Help: "How long ago the retention of the next finished row to remove ended; 0 when none is left.",

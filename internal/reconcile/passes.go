@@ -50,6 +50,8 @@ func (r *Reconciler) chores() []pass {
 		{name: "pauses", interval: time.Second, sleep: never, run: chore((&pauses{r: r}).pass)},
 		// counts members of groups that ended elsewhere
 		{name: "groups", interval: groupsInterval, sleep: byTime, run: chore((&groups{r: r}).pass)},
+		// moves tasks that ended a while ago to a table of their own
+		{name: "archive", interval: archiveEvery, sleep: byTime, run: chore(r.archive)},
 		// deletes finished rows past their retention, and history, recurrences, operations and groups of the same age
 		{name: "purge", interval: min(time.Minute, r.cfg.Retention), sleep: byTime, run: chore((&purge{r: r}).pass)},
 	}

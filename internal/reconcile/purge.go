@@ -8,7 +8,21 @@ import (
 	"github.com/duetime/duetime/internal/loop"
 )
 
-const purgeBatch = 500 // rows deleted by one statement, which locks them
+const (
+	purgeBatch   = 500 // rows deleted, or moved, by one statement, which locks them
+	archiveAfter = 15 * time.Minute
+	archiveEvery = 10 * time.Second
+)
+
+// archive moves tasks that ended a while ago out of the way of those that are pending.
+func (r *Reconciler) archive(ctx context.Context, now clock) (loop.Result, error) {
+	n, more, err := r.store.Archive(ctx, now().Add(-max(archiveAfter, r.unsettled())), purgeBatch)
+	r.metrics.archived.Add(float64(n))
+	return loop.Result{More: more}, err
+}
+
+// unsettled is how long ago a row may have changed that the changed pass has still to compare.
+func (r *Reconciler) unsettled() time.Duration { return r.cfg.Longest + 2*windowMargin }
 
 // purge deletes finished rows past their retention, and lines of the history, recurrences, operations and groups of the same age.
 type purge struct {
@@ -19,16 +33,23 @@ type purge struct {
 // pass purges each kind of rows, also if the purge of another kind fails.
 func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
 	// A row stays until the changed pass has compared it for the last time, or the owner's set could keep its entry.
-	before := now().Add(-max(p.r.cfg.Retention, p.r.cfg.Longest+2*windowMargin))
+	before := now().Add(-max(p.r.cfg.Retention, p.r.unsettled()))
 	more, err := p.tasks(ctx, before)
 	errs := []error{err}
 	for _, purge := range []func(ctx context.Context, before time.Time, limit int) (int, error){
-		p.r.store.PurgeHistory, p.r.store.PurgeRecurrences, p.r.store.PurgeOperations, p.r.store.PurgeGroups,
+		p.ended, p.r.store.PurgeHistory, p.r.store.PurgeRecurrences, p.r.store.PurgeOperations, p.r.store.PurgeGroups,
 	} {
 		n, err := purge(ctx, before, purgeBatch)
 		more, errs = more || n == purgeBatch, append(errs, err)
 	}
 	return loop.Result{More: more}, errors.Join(errs...)
+}
+
+// ended deletes rows that were moved out of the way.
+func (p *purge) ended(ctx context.Context, before time.Time, limit int) (int, error) {
+	n, err := p.r.store.PurgeEnded(ctx, before, limit)
+	p.r.metrics.purged.Add(float64(n))
+	return n, err
 }
 
 // tasks deletes finished rows, and measures how far it is behind.

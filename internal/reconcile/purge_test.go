@@ -88,6 +88,53 @@ func TestPurgesFailAlone(t *testing.T) {
 	}
 }
 
+// What ended a quarter of an hour ago leaves the table of pending tasks, and stays for its retention. What the changed pass has still to compare
+// stays where it is.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		Config
+		after time.Duration
+	}{
+		"a quarter of an hour":      {Config{Retention: time.Hour}, 15 * time.Minute},
+		"after the last comparison": {Config{Retention: time.Hour, Longest: 20 * time.Minute}, 20*time.Minute + 2*windowMargin},
+		"never, where it is purged": {Config{Retention: time.Minute}, 15 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.Config)
+			stands := func() (n int) {
+				pipelinetest.Must(t, w.rows.DB().Get(&n, "SELECT COUNT(*) FROM duetime_tasks"))
+				return n
+			}
+			row := w.insert(t, pending("ann", time.Hour))[0]
+			w.insert(t, pending("ann", 24*time.Hour))
+			row = w.save(t, w.cancelled(t, row))
+			w.now = base.Add(c.after)
+			w.run(t, w.archive)
+			if n := stands(); n != 2 {
+				t.Errorf("%d rows before it is time, want 2", n)
+			}
+			w.now = w.now.Add(time.Millisecond)
+			w.run(t, w.archive)
+			if n := stands(); n != 1 {
+				t.Errorf("%d rows then, want the pending one", n)
+			}
+			w.now = base.Add(c.Retention)
+			p := &purge{r: w.Reconciler}
+			w.run(t, p.pass)
+			if c.Retention > c.after && w.left(t, []task.Task{row}) != 1 {
+				t.Error("purged before its retention is over")
+			}
+			w.now = base.Add(max(c.Retention, c.after) + time.Second)
+			w.run(t, p.pass)
+			if n := w.left(t, []task.Task{row}); n != 0 {
+				t.Error("kept beyond its retention")
+			}
+		})
+	}
+}
+
 // A lap of the purge begins at the oldest rows, which are pending: that is not being behind.
 func TestLapOfAPurgeIsNotBehind(t *testing.T) {
 	t.Parallel()

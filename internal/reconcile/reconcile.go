@@ -35,6 +35,10 @@ type Store interface {
 	Changed(ctx context.Context, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, error)
 	// Purge deletes up to limit finished rows, and reports whether there may be more.
 	Purge(ctx context.Context, before time.Time, limit int) (n int, more bool, err error)
+	// Archive moves up to limit tasks that ended before the moment to a table of their own, and reports whether there may be more.
+	Archive(ctx context.Context, before time.Time, limit int) (n int, more bool, err error)
+	// PurgeEnded is PurgeHistory for tasks that were moved so.
+	PurgeEnded(ctx context.Context, before time.Time, limit int) (int, error)
 	// Purged returns up to where the purges have come.
 	Purged() time.Time
 	// PurgeHistory deletes up to limit lines of the history, and returns their number.

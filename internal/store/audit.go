@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -40,21 +41,38 @@ var invalid = strings.Join([]string{
 
 const auditColumns = "id, state, due_at, run_at, version, attempt, max_attempts, dedup_key, finished_at"
 
-// AuditRows reads the whole table by its primary key, in short statements without locks.
+// AuditRows reads both tables, in short statements without locks: duetime_tasks by its primary key, and then duetime_ended.
 func (s *Store) AuditRows(ctx context.Context) (RowAudit, error) {
 	var all RowAudit
 	from, args := "", []any{}
 	for {
-		page, last, err := s.auditPage(ctx, from, append(args, auditPage))
+		page, last, err := s.auditPage(ctx, liveTasks.fromByID(s.dialect)+from+" ORDER BY id LIMIT ?", append(args, auditPage))
 		if err != nil {
 			return all, fmt.Errorf("audit rows: %w", err)
 		}
 		all.add(page)
 		if page.Rows < auditPage {
-			return all, nil
+			break
 		}
 		from, args = " WHERE id > ?", []any{last}
 	}
+	for _, state := range endedStates {
+		order, w := endedOrder(state), window{to: endOfTime, limit: auditPage}
+		for more := true; more; {
+			next, err := s.pageEnd(ctx, order, w)
+			if err != nil {
+				return all, fmt.Errorf("audit %s rows: %w", state, err)
+			}
+			text, args := order.sqlUntil(s.dialect, window{to: w.to, after: w.after, limit: slack * w.limit}, next)
+			page, _, err := s.auditPage(ctx, text, args)
+			if err != nil {
+				return all, fmt.Errorf("audit %s rows: %w", state, err)
+			}
+			all.add(page)
+			w.after, more = next, next != (protocol.Cursor{})
+		}
+	}
+	return all, nil
 }
 
 func (a *RowAudit) add(page RowAudit) {
@@ -63,13 +81,14 @@ func (a *RowAudit) add(page RowAudit) {
 	a.FirstInvalid = cmp.Or(a.FirstInvalid, page.FirstInvalid)
 }
 
+// auditPage audits a page of rows, and returns the highest id.
 func (s *Store) auditPage(ctx context.Context, from string, args []any) (page RowAudit, last []byte, err error) {
 	countAndFirst := func(condition string) string {
 		return "COALESCE(SUM(CASE WHEN " + condition + " THEN 1 ELSE 0 END), 0), MIN(CASE WHEN " + condition + " THEN id END)"
 	}
 	var firstPremature, firstInvalid []byte
 	err = s.db.QueryRowxContext(ctx, "SELECT COUNT(*), MAX(id), "+countAndFirst(premature)+", "+countAndFirst(invalid)+" FROM (SELECT "+auditColumns+
-		" FROM duetime_tasks"+s.dialect.Force("PRIMARY")+from+" ORDER BY id LIMIT ?) AS page", args...).
+		from+") AS page", args...).
 		Scan(&page.Rows, &last, &page.Premature, &firstPremature, &page.Invalid, &firstInvalid)
 	copy(page.FirstPremature[:], firstPremature)
 	copy(page.FirstInvalid[:], firstInvalid)

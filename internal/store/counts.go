@@ -52,14 +52,21 @@ func (s *Store) Counts(ctx context.Context) (map[task.State]int64, error) {
 		return nil, err
 	}
 	defer done()
-	counts, err := counts[task.State](ctx, db, SelectUntil(ctx)+"state, COUNT(*) FROM duetime_tasks GROUP BY state")
-	if err != nil {
-		return nil, fmt.Errorf("count tasks by state: %w", err)
+	all := map[task.State]int64{task.Pending: 0, task.Done: 0, task.Cancelled: 0, task.Dead: 0}
+	for _, t := range []tasksTable{liveTasks, endedTasks} {
+		index := "duetime_tasks_due"
+		if t == endedTasks {
+			index = t.byID // it has the state too, and is the shortest
+		}
+		of, err := counts[task.State](ctx, db, SelectUntil(ctx)+"state, COUNT(*)"+t.from(s.dialect, index)+" GROUP BY state")
+		if err != nil {
+			return nil, fmt.Errorf("count tasks by state: %w", err)
+		}
+		for st, n := range of {
+			all[st] += n
+		}
 	}
-	for st := task.Pending; st <= task.Dead; st++ {
-		counts[st] += 0
-	}
-	return counts, nil
+	return all, nil
 }
 
 // Overdue counts the pending rows whose run_at passed more than grace ago, on the database's clock.

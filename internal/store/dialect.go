@@ -74,11 +74,14 @@ func (d Dialect) Force(index string) string {
 // deletePinned begins a DELETE that reads rows by the primary key alone. A scan of a small table would wait for rows that
 // others hold, or have just inserted; a DELETE of one table can't be pinned to an index. Without the brackets Vitess makes
 // it one.
-func (d Dialect) deletePinned(table string) string {
+func (d Dialect) deletePinned(table string) string { return d.deletePinnedTo(table, "PRIMARY") }
+
+// deletePinnedTo is deletePinned by another index.
+func (d Dialect) deletePinnedTo(table, index string) string {
 	if d == SQLite {
 		return "DELETE FROM " + table
 	}
-	return "DELETE " + table + " FROM (" + table + d.Force("PRIMARY") + ")"
+	return "DELETE " + table + " FROM (" + table + d.Force(index) + ")"
 }
 
 // limitChange ends an UPDATE that changes at most n rows; SQLite changes all.

@@ -21,12 +21,14 @@
 //
 // The tables, with the migration that makes each, what a row is, who writes it, and its files:
 //   - duetime_tasks (00001): a task. Services make and change tasks, workers end them, and the daemon moves and purges
-//     them. columns.go declares the columns, from which every list of them is made.
+//     them. Who reads tasks in any state reads duetime_ended too. columns.go declares the columns, from which every list of them
+//     is made.
 //     One row or many by id: insert.go, rowset.go (rows by id and key), autocommit.go (statements that are transactions of
 //     their own), get.go, lock.go, write.go (transitions).
 //     Ranges: pages.go (what sweeps read), floor.go (where these reads begin), walk.go, operation_walk.go, owner.go (one
 //     owner's rows), list.go (what operators filter), purge.go.
 //     Figures: counts.go, stats.go, stats_live.go (what duetime top shows), audit.go (rows that are wrong).
+//   - duetime_ended (00023): a task that was done or cancelled a while ago. The daemon moves its row here, and purges it. ended.go
 //   - duetime_epochs (00001): the newest term of an election. A process takes the next one when it begins to lead. epochs.go
 //   - duetime_layout (00001): the namespace and the shards; one row. Migrate makes it, operators and the daemon change it.
 //     layout.go, horizon.go, and shardchange.go, which also moves rows to other shards.

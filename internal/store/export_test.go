@@ -13,7 +13,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// PageSQL is the text of Pending or Changed after the table's name, for EXPLAIN.
+// PageSQL is the text of Pending or Changed after the columns, for EXPLAIN.
 func PageSQL(pending bool, from, to time.Time, after protocol.Cursor, limit int) (string, []any) {
 	order := byChange
 	if pending {
@@ -83,7 +83,7 @@ func (s *Store) Apply(ctx context.Context, files fs.FS) error {
 
 // ListSQL is the statement of List, for EXPLAIN.
 func ListSQL(f Filter) (string, []any) {
-	where, args := f.where(MySQL)
+	where, args := f.where(MySQL, liveTasks)
 	return "SELECT " + wholeRow.list + where, args
 }
 
@@ -92,7 +92,7 @@ func LabelledSQL(s *Store, ids []task.ID) (string, []any) { return s.labelledSQL
 
 // DeleteLabelledSQL is the statement by which a purge deletes tasks with labels, for EXPLAIN.
 func DeleteLabelledSQL(ids []task.ID, before time.Time) (string, []any) {
-	return deleteLabelledSQL(len(ids)), append(idArgs(ids), before.UnixMilli())
+	return deleteLabelledSQL(liveTasks, len(ids)), append(idArgs(ids), before.UnixMilli())
 }
 
 // BeforePurge returns a Purge that calls fn once it has chosen the rows.
@@ -104,7 +104,7 @@ func BeforePurge(s *Store, fn func()) func(ctx context.Context, before time.Time
 			return 0, err
 		}
 		fn()
-		return len(found), s.deleteFinished(ctx, found, before)
+		return len(found), s.deleteFinished(ctx, liveTasks, found, before)
 	}
 }
 
@@ -131,7 +131,7 @@ func DeleteOperations(ctx context.Context, s *Store, ids []task.ID, before time.
 }
 
 // SetPurgeScan sets how many entries of the index a call of Purge examines.
-func SetPurgeScan(s *Store, n int) { s.purgeScan = n }
+func SetPurgeScan(s *Store, n int) { s.purge.scan, s.archive.scan = n, n }
 
 // SetMaxCounted sets how many rows of a state Live counts.
 func SetMaxCounted(s *Store, n int) { s.maxCounted = n }

@@ -34,12 +34,17 @@ func (s *Store) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	return tasks, nil
 }
 
-// byID reads rows by id; lock is the clause that locks them.
+// byID reads rows by id; lock is the clause that locks those that may still change.
 func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock string) ([]task.Task, error) {
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.query(ctx, q, s.dialect.stateThen(wholeRow.list)+" FROM duetime_tasks"+s.dialect.Force("PRIMARY")+
+		found, err := s.query(ctx, q, s.dialect.stateThen(wholeRow.list)+liveTasks.fromByID(s.dialect)+
 			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part), writable{})
+		if err == nil {
+			found, err = withEnded(found, part, func(missing []task.ID) ([]task.Task, error) {
+				return s.endedByID(ctx, q, missing, latest(s.dialect, lock))
+			})
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -48,12 +53,25 @@ func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, 
 	return tasks, nil
 }
 
+// latest is a clause that reads what is committed now, whatever the snapshot of somebody's own transaction is: after a lock.
+func latest(d Dialect, lock string) string {
+	if lock == "" {
+		return ""
+	}
+	return d.forShare()
+}
+
 // primaryByID is byID without locks, on a connection of the pool to a server that may be written.
 func (s *Store) primaryByID(ctx context.Context, of selection, ids []task.ID) ([]task.Task, error) {
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.readPrimary(ctx, of, " FROM duetime_tasks"+s.dialect.Force("PRIMARY")+
-			" WHERE id IN ("+marks(len(part))+") ORDER BY id LIMIT "+strconv.Itoa(len(part)), idArgs(part))
+		read := func(t tasksTable, ids []task.ID) ([]task.Task, error) {
+			return s.readPrimary(ctx, of, t.fromByID(s.dialect)+" WHERE id IN ("+marks(len(ids))+") ORDER BY id LIMIT "+strconv.Itoa(len(ids)), idArgs(ids))
+		}
+		found, err := read(liveTasks, part)
+		if err == nil {
+			found, err = withEnded(found, part, func(missing []task.ID) ([]task.Task, error) { return read(endedTasks, missing) })
+		}
 		if err != nil {
 			return nil, err
 		}

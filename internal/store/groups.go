@@ -221,14 +221,16 @@ func (s *Store) groups(ctx context.Context, where string, args ...any) (all []ta
 // one statement, so that both are of one moment, and without a lock. It returns where the next page begins; zero after the last.
 func (s *Store) CountMembers(ctx context.Context, name string, after task.ID, limit int) (c group.Count, next task.ID, err error) {
 	text := "SELECT " + s.dialect.state() + ", r.*, c.* FROM (SELECT COUNT(*) AS n, MAX(l.task_id) AS up_to, COALESCE(SUM(t.state = ?), 0) AS open," +
-		" COALESCE(SUM(t.state = ?), 0) AS done, COALESCE(SUM(t.state = ?), 0) AS dead, COALESCE(SUM(t.state = ?), 0) AS cancelled" +
+		" COALESCE(SUM(COALESCE(t.state, e.state) = ?), 0) AS done, COALESCE(SUM(t.state = ?), 0) AS dead," +
+		" COALESCE(SUM(COALESCE(t.state, e.state) = ?), 0) AS cancelled" +
 		" FROM (SELECT task_id FROM duetime_labels" + s.dialect.Force("PRIMARY") +
 		" WHERE name = ? AND value = ? AND task_id > ? ORDER BY task_id LIMIT ?) AS l" +
-		" LEFT JOIN duetime_tasks AS t" + s.dialect.Force("PRIMARY") + " ON t.id = l.task_id AND t.group_name = ?) AS r," +
+		" LEFT JOIN duetime_tasks AS t" + s.dialect.Force("PRIMARY") + " ON t.id = l.task_id AND t.group_name = ?" +
+		" LEFT JOIN duetime_ended AS e" + s.dialect.Force("duetime_ended_id") + " ON e.id = l.task_id AND e.group_name = ?) AS r," +
 		" (SELECT COALESCE(SUM(p.open), 0) AS open, COALESCE(SUM(p.done), 0) AS done, COALESCE(SUM(p.dead), 0) AS dead," +
 		" COALESCE(SUM(p.cancelled), 0) AS cancelled, COALESCE(SUM(p.updated_at), 0) AS written, MAX(g.checked_at) AS checked_at" +
 		" FROM duetime_groups AS g" + s.dialect.LeftFirst() + "duetime_group_parts AS p WHERE g.name = ? AND p.name = g.name) AS c"
-	args := []any{task.Pending, task.Done, task.Dead, task.Cancelled, protocol.GroupLabel, name, after[:], limit, name, name}
+	args := []any{task.Pending, task.Done, task.Dead, task.Cancelled, protocol.GroupLabel, name, after[:], limit, name, name, name}
 	var n int
 	var last []byte
 	into := slices.Concat([]any{writable{}, whole[int]{&n}, &last}, partInto(&c.Rows)[1:], partInto(&c.Counted)[1:],

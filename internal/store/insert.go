@@ -65,6 +65,33 @@ func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 	return s.existing(ctx, q, tasks)
 }
 
+// InsertAgain is Insert of tasks that may have been inserted before: sent are the ids of those. Their rows may have left duetime_tasks since.
+func (s *Store) InsertAgain(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, sent []task.ID) ([]task.Task, error) {
+	if len(sent) == 0 {
+		return s.Insert(ctx, q, tasks)
+	}
+	sent = sorted(sent)
+	left, err := s.endedByID(ctx, q, sent, s.dialect.forShare())
+	if err != nil {
+		return nil, fmt.Errorf("read which of %d tasks have ended: %w", len(sent), err)
+	}
+	var stands rowSet
+	stands.add(left)
+	missing := slices.DeleteFunc(slices.Clone(tasks), func(t task.Task) bool { _, found := stands.byID[t.ID]; return found })
+	if len(missing) > 0 {
+		rows, err := s.Insert(ctx, q, missing)
+		if err != nil {
+			return nil, err
+		}
+		stands.add(rows)
+		// A row that left between the two is missed by both.
+		if now, err := s.endedByID(ctx, q, sent, s.dialect.forShare()); err != nil || len(now) != len(left) {
+			return nil, cmp.Or[error](err, &conflictError{0, int64(len(missing))})
+		}
+	}
+	return stands.of(tasks), nil
+}
+
 // insertParts cuts the tasks into statements, in the order in which rows are locked: tasks without a key by id, then
 // tasks with a key by key. Tasks with the same key keep their order.
 func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {

@@ -67,11 +67,11 @@ func (s *Store) labelledSQL(ids []task.ID) string {
 }
 
 // deleteLabelled deletes finished rows with their labels, both or neither.
-func (s *Store) deleteLabelled(ctx context.Context, ids []task.ID, before time.Time) error {
+func (s *Store) deleteLabelled(ctx context.Context, of tasksTable, ids []task.ID, before time.Time) error {
 	if s.dialect == SQLite {
-		return s.deleteInTx(ctx, ids, before)
+		return s.deleteInTx(ctx, of, ids, before)
 	}
-	if _, err := s.db.ExecContext(ctx, deleteLabelledSQL(len(ids)), append(idArgs(ids), before.UnixMilli())...); err != nil {
+	if _, err := s.db.ExecContext(ctx, deleteLabelledSQL(of, len(ids)), append(idArgs(ids), before.UnixMilli())...); err != nil {
 		return fmt.Errorf("delete %d finished tasks with labels: %w", len(ids), err)
 	}
 	return nil
@@ -79,24 +79,23 @@ func (s *Store) deleteLabelled(ctx context.Context, ids []task.ID, before time.T
 
 // deleteLabelledSQL reads each row's labels by the index of tasks. A scan of a small table of labels would wait for those that
 // others have just inserted.
-func deleteLabelledSQL(n int) string {
-	return "DELETE duetime_tasks, duetime_labels FROM duetime_tasks" + MySQL.Force("PRIMARY") + MySQL.LeftFirst() +
-		"duetime_labels ON task_id = id WHERE id IN (" + marks(n) +
-		") AND state <> 0 AND updated_at < ?"
+func deleteLabelledSQL(of tasksTable, n int) string {
+	return "DELETE duetime_tasks, duetime_labels" + of.fromByID(MySQL) + MySQL.LeftFirst() +
+		"duetime_labels ON task_id = id WHERE id IN (" + marks(n) + ") AND " + of.isOver
 }
 
 // deleteInTx is deleteLabelled for SQLite, whose DELETE has one table.
-func (s *Store) deleteInTx(ctx context.Context, ids []task.ID, before time.Time) error {
+func (s *Store) deleteInTx(ctx context.Context, of tasksTable, ids []task.ID, before time.Time) error {
 	tx, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-	if err := s.deleteRows(ctx, tx, ids, before); err != nil {
+	if err := s.deleteRows(ctx, tx, of, ids, before); err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, "DELETE FROM duetime_labels WHERE task_id IN ("+marks(len(ids))+
-		") AND NOT EXISTS (SELECT 1 FROM duetime_tasks WHERE id = task_id)", idArgs(ids)...)
+		") AND NOT EXISTS (SELECT 1 FROM "+of.name+" WHERE id = task_id)", idArgs(ids)...)
 	if err != nil {
 		return fmt.Errorf("delete labels of %d tasks: %w", len(ids), err)
 	}

@@ -79,12 +79,12 @@ type Filter struct {
 	Exclude task.Exclusion
 }
 
-// from is the table of tasks, joined to the rows of each label by the conditions. The first label is read first: it names the
+// from is a table of tasks, joined to the rows of each label by the conditions. The first label is read first: it names the
 // tasks, which are sorted afterwards. An owner may have fewer tasks than the label: then the database chooses.
-func (f Filter) from(d Dialect) (text string, c conditions) {
+func (f Filter) from(d Dialect, t tasksTable) (text string, c conditions) {
 	if len(f.Labels) == 0 {
 		c.add("1 = 1")
-		return " FROM duetime_tasks", c
+		return " FROM " + t.as(), c
 	}
 	join := d.LeftFirst()
 	if f.Owner != "" {
@@ -96,11 +96,11 @@ func (f Filter) from(d Dialect) (text string, c conditions) {
 		tables = append(tables, "duetime_labels "+table)
 		c.add(table+".name = ? AND "+table+".value = ? AND "+table+".task_id = id", name, f.Labels[name])
 	}
-	return " FROM " + strings.Join(append(tables, "duetime_tasks"), join), c
+	return " FROM " + strings.Join(append(tables, t.as()), join), c
 }
 
-func (f Filter) where(d Dialect) (string, []any) {
-	from, c := f.from(d)
+func (f Filter) where(d Dialect, t tasksTable) (string, []any) {
+	from, c := f.from(d, t)
 	c.addEqual(f.Owner, f.Kind, f.Queue, f.Subject)
 	if f.State != nil {
 		c.add("state = ?", int8(*f.State))
@@ -137,23 +137,40 @@ func selectLimited(limit time.Duration) string {
 		ms/1000, ms%1000, ms)
 }
 
-// List reads the rows that the filter selects, by (due_at, id).
+// List reads the rows that the filter selects, by (due_at, id), of both tables.
 func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
-	where, args := f.where(s.dialect)
-	tasks, err := s.query(ctx, nil, SelectUntil(ctx)+wholeRow.list+where, args)
-	if err != nil {
-		return nil, fmt.Errorf("list tasks: %w", err)
+	var tasks []task.Task
+	for _, t := range []tasksTable{liveTasks, endedTasks} {
+		if !t.mayHave(f.State) {
+			continue
+		}
+		where, args := f.where(s.dialect, t)
+		found, err := s.query(ctx, nil, SelectUntil(ctx)+wholeRow.list+where, args)
+		if err != nil {
+			return nil, fmt.Errorf("list tasks: %w", err)
+		}
+		tasks = append(tasks, found...)
 	}
-	return tasks, nil
+	slices.SortStableFunc(tasks, func(a, b task.Task) int { return cmp.Or(a.DueAt.Compare(b.DueAt), a.ID.Compare(b.ID)) })
+	tasks = slices.CompactFunc(tasks, func(a, b task.Task) bool { return a.ID == b.ID }) // one that has moved meanwhile
+	return tasks[:min(len(tasks), cmp.Or(f.Limit, 100))], nil
 }
 
-// Kinds returns the kinds of the last changed rows, for an operator's choice; rows is how many rows it reads.
+// Kinds returns the kinds of the rows that changed last, and of those that ended last, for an operator's choice; rows is how many of each it
+// reads.
 func (s *Store) Kinds(ctx context.Context, rows int) ([]string, error) {
-	var kinds []string
-	err := s.db.SelectContext(ctx, &kinds, "SELECT DISTINCT kind FROM (SELECT kind FROM duetime_tasks"+
-		s.dialect.Force("duetime_tasks_updated")+" ORDER BY updated_at DESC LIMIT ?) lately ORDER BY kind", rows)
-	if err != nil {
-		return nil, fmt.Errorf("list kinds: %w", err)
+	orders := []indexOrder{byChange}
+	for _, state := range endedStates {
+		orders = append(orders, endedOrder(state))
 	}
-	return kinds, nil
+	kinds := map[string]bool{}
+	for _, o := range orders {
+		var kind string
+		err := forEach(ctx, s.db, "SELECT DISTINCT kind FROM (SELECT kind"+o.from(s.dialect)+" WHERE "+o.where+o.column+" >= 0 ORDER BY "+
+			o.column+" DESC LIMIT ?) lately", []any{rows}, []any{&kind}, func() { kinds[kind] = true })
+		if err != nil {
+			return nil, fmt.Errorf("list kinds: %w", err)
+		}
+	}
+	return slices.Sorted(maps.Keys(kinds)), nil
 }

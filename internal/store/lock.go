@@ -26,7 +26,7 @@ func (s *Store) Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]t
 }
 
 // LockFree is Lock without waiting. Its result lacks rows that another transaction holds, as well as missing rows; it has
-// rows in any state. The time is the moment of the same statement, or of a statement right after it if no row was found.
+// rows in any state, also those that have left duetime_tasks, which it needn't lock. The time is the moment of the same statement, or of a statement right after it if no row was found.
 func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error) {
 	var ms int64
 	return s.lockFree(ctx, q, ids, "", wholeRow.scanner(writable{}, &ms), &ms)
@@ -57,20 +57,26 @@ func (s *Store) lockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID, 
 ) ([]task.Task, time.Time, error) {
 	// The statement has no condition on the state: with a second condition the optimizer may read another index, and SKIP
 	// LOCKED locks every row that it examines.
-	text := s.dialect.stateThen(s.dialect.now()+", "+further+wholeRow.list) + " FROM duetime_tasks" + s.dialect.Force("PRIMARY")
+	text := s.dialect.stateThen(s.dialect.now() + ", " + further + wholeRow.list)
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.read(ctx, q, scan, text+" WHERE id IN ("+marks(len(part))+") ORDER BY id"+s.dialect.skipLocked(), idArgs(part))
+		found, err := s.read(ctx, q, scan, text+liveTasks.fromByID(s.dialect)+" WHERE id IN ("+marks(len(part))+") ORDER BY id"+
+			s.dialect.skipLocked(), idArgs(part))
+		if err == nil {
+			found, err = withEnded(found, part, func(missing []task.ID) ([]task.Task, error) {
+				return s.endedByID(ctx, q, missing, "")
+			})
+		}
 		if err != nil {
 			return nil, time.Time{}, fmt.Errorf("lock %d free tasks: %w", len(ids), err)
 		}
 		tasks = append(tasks, found...)
 	}
-	if len(tasks) > 0 {
+	if *ms > 0 { // a row was locked
 		return tasks, fromMs(*ms), nil
 	}
 	now, err := s.Now(ctx, q)
-	return nil, now, err
+	return tasks, now, err
 }
 
 // LockOwner is Lock for an owner's pending rows of a kind, or of all kinds if kind is empty. It returns at most

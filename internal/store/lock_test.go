@@ -213,7 +213,7 @@ func TestPlans(t *testing.T) {
 		text, args := store.PageSQL(name == "pending", t0.Add(10*time.Second), t0.Add(time.Hour),
 			protocol.Cursor{At: t0.Add(20 * time.Second), ID: rows[20].ID}, 100)
 		e := &explainer{DB: s.DB()}
-		must(t, exec(e, "SELECT * FROM duetime_tasks"+text, args...))
+		must(t, exec(e, "SELECT *"+text, args...))
 		e.check(t, name, key)
 	}
 }

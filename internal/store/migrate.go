@@ -92,19 +92,21 @@ func (s *Store) applyAll(ctx context.Context, db, lastDB *sqlx.DB, files fs.FS, 
 	}
 }
 
-// addColumns adds the declared nullable columns that SQLite's table of tasks lacks: they need no migration there. On
+// addColumns adds the declared nullable columns that SQLite's tables of tasks lack: they need no migration there. On
 // MySQL each is a migration, whose comment tells the cost of changing the table.
 func addColumns(ctx context.Context, db *sqlx.DB) error {
-	var have []string
-	if err := db.SelectContext(ctx, &have, "SELECT name FROM pragma_table_info('duetime_tasks')"); err != nil {
-		return fmt.Errorf("read the columns of tasks: %w", err)
-	}
-	for _, c := range columns {
-		if c.sqlite == "" || slices.Contains(have, c.name) {
-			continue
+	for _, t := range []tasksTable{liveTasks, endedTasks} {
+		var have []string
+		if err := db.SelectContext(ctx, &have, "SELECT name FROM pragma_table_info('"+t.name+"')"); err != nil {
+			return fmt.Errorf("read the columns of %s: %w", t.name, err)
 		}
-		if _, err := db.ExecContext(ctx, "ALTER TABLE duetime_tasks ADD COLUMN "+c.name+" "+c.sqlite); err != nil {
-			return fmt.Errorf("add column %s: %w", c.name, err)
+		for _, c := range columns {
+			if c.sqlite == "" || len(have) == 0 || slices.Contains(have, c.name) { // some migrations alone make no table of ended tasks
+				continue
+			}
+			if _, err := db.ExecContext(ctx, "ALTER TABLE "+t.name+" ADD COLUMN "+c.name+" "+c.sqlite); err != nil {
+				return fmt.Errorf("add column %s to %s: %w", c.name, t.name, err)
+			}
 		}
 	}
 	return nil

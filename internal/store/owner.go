@@ -43,7 +43,7 @@ var byOwner = indexOrder{index: "duetime_tasks_owner", column: "run_at", where: 
 // first row. It reads only the columns of the index. Fewer than limit rows mean that this was the last page.
 func (s *Store) ListOwnerPage(ctx context.Context, owner string, after protocol.Cursor, limit int) ([]task.Task, error) {
 	text, args := byOwner.sql(s.dialect, window{time.Time{}, time.UnixMilli(1 << 60), after, limit})
-	tasks, err := s.readPrimary(ctx, entry, " FROM duetime_tasks"+text, append([]any{owner}, args...))
+	tasks, err := s.readPrimary(ctx, entry, text, append([]any{owner}, args...))
 	if err != nil {
 		return nil, fmt.Errorf("list tasks of owner %s: %w", owner, err)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -16,6 +17,7 @@ import (
 
 // indexOrder reads the table in the order of (column, id), which is the order of the index.
 type indexOrder struct {
+	table         tasksTable // liveTasks if it is zero
 	index, column string
 	where         string // a further condition, with its AND
 	back          bool   // from the last row to the first: where a window's cursor is, the rows before it come
@@ -32,6 +34,9 @@ var (
 	}
 )
 
+// endOfTime is behind all rows.
+var endOfTime = time.UnixMilli(math.MaxInt64)
+
 // window limits one page: times in [from, to), after the cursor if the cursor is in that range, at most limit rows. A
 // zero from is before all times.
 type window struct {
@@ -40,7 +45,11 @@ type window struct {
 	limit    int
 }
 
-// sql returns the text after the table's name.
+func (o indexOrder) from(d Dialect) string {
+	return cmp.Or(o.table, liveTasks).from(d, o.index)
+}
+
+// sql returns the text after the columns.
 func (o indexOrder) sql(d Dialect, w window) (string, []any) {
 	return o.sqlUntil(d, w, protocol.Cursor{})
 }
@@ -62,7 +71,7 @@ func (o indexOrder) sqlUntil(d Dialect, w window, end protocol.Cursor) (string, 
 	if end != (protocol.Cursor{}) {
 		to = min(to, last+1)
 	}
-	text := d.Force(o.index) + " WHERE " + o.where + "((COL = ? AND id > ?) OR (COL > ? AND COL < ?)) AND COL < ?"
+	text := o.from(d) + " WHERE " + o.where + "((COL = ? AND id > ?) OR (COL > ? AND COL < ?)) AND COL < ?"
 	args := []any{at, start.ID[:], at, to, to}
 	if end != (protocol.Cursor{}) {
 		text += " AND (COL < ? OR (COL = ? AND id <= ?))"
@@ -88,7 +97,7 @@ func (o indexOrder) sqlBack(d Dialect, w window, end protocol.Cursor) (string, [
 	if end != (protocol.Cursor{}) {
 		from = max(from, last)
 	}
-	text := d.Force(o.index) + " WHERE " + o.where + "((COL = ? AND id < ?) OR (COL < ? AND COL >= ?)) AND COL >= ? AND COL <= ?"
+	text := o.from(d) + " WHERE " + o.where + "((COL = ? AND id < ?) OR (COL < ? AND COL >= ?)) AND COL >= ? AND COL <= ?"
 	args := []any{at, start.ID[:], at, from, from, at}
 	if end != (protocol.Cursor{}) {
 		text += " AND (COL > ? OR (COL = ? AND id >= ?))"
@@ -187,7 +196,7 @@ func (s *Store) pageEnd(ctx context.Context, order indexOrder, w window) (protoc
 
 func (o indexOrder) endSQL(d Dialect, w window) (string, []any) {
 	text, args := o.sql(d, w)
-	return "SELECT " + o.column + ", id FROM duetime_tasks" + text + " OFFSET ?", append(args[:len(args)-1], 1, w.limit-1)
+	return "SELECT " + o.column + ", id" + text + " OFFSET ?", append(args[:len(args)-1], 1, w.limit-1)
 }
 
 // selectSQL returns the text after the columns that reads the first rows of a page, up to the page's end, that meet a condition.
@@ -195,8 +204,9 @@ func (o indexOrder) endSQL(d Dialect, w window) (string, []any) {
 func (o indexOrder) selectSQL(d Dialect, w window, end protocol.Cursor, condition string, values []any, limit int) (string, []any) {
 	w.limit *= slack
 	text, args := o.sqlUntil(d, w, end)
-	return " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.LeftFirst() +
-		"duetime_tasks" + d.Force("PRIMARY") + " ON id = found WHERE " + condition + " ORDER BY " + o.column + o.direction() + ", id" + o.direction() +
+	table := cmp.Or(o.table, liveTasks)
+	return " FROM (SELECT id AS found" + text + ") AS page" + d.LeftFirst() +
+		table.as() + d.Force(table.byID) + " ON id = found WHERE " + condition + " ORDER BY " + o.column + o.direction() + ", id" + o.direction() +
 		" LIMIT " + strconv.Itoa(limit), append(args, values...) // a part of a UNION without a limit has no order
 }
 
@@ -220,5 +230,5 @@ func (s *Store) Changed(ctx context.Context, from, to time.Time, after protocol.
 
 func (s *Store) page(ctx context.Context, order indexOrder, w window) ([]task.Task, error) {
 	text, args := order.sql(s.dialect, w)
-	return s.readPrimary(ctx, entry, " FROM duetime_tasks"+text, args)
+	return s.readPrimary(ctx, entry, text, args)
 }

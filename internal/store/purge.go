@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -25,77 +26,96 @@ const purgeOverlap = 10 * time.Minute
 // second, from a cold disk, this many take as long as the default read timeout of a connection.
 const purgeScan = 5000
 
-// Purge deletes up to limit finished rows that have not changed since before, oldest first. It returns their number, and
+// Purge deletes up to limit finished rows of duetime_tasks that have not changed since before, oldest first. It returns their number, and
 // whether the round of calls goes on: a call examines a bounded number of rows, and may find none though finished ones come after.
 // The row of a recurrence's tick stays until the tick is before that moment too: its key keeps the tick of a task that was
 // cancelled, or moved ahead and done, from being made once more. A row that has stayed for its tick is deleted within purgeLap after.
 func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (n int, more bool, err error) {
-	s.purgeMu.Lock()
-	defer s.purgeMu.Unlock()
+	return s.purge.step(ctx, s, before, purgeOverlap, limit, purgeSQL, func(found []task.ID) error {
+		if err := s.deleteFinished(ctx, liveTasks, found, before); err != nil {
+			return err
+		}
+		return s.dropLeftOrders(ctx, found)
+	})
+}
+
+// round walks through the rows of duetime_tasks that changed before a moment, oldest first, and goes on from call to call.
+type round struct {
+	mu     sync.Mutex
+	at     protocol.Cursor // where the last call stopped
+	going  bool            // a round of calls is under way
+	end    protocol.Cursor // of the page that is examined; zero: not known, or the last page
+	lapped time.Time       // the limit of the last round that began at the oldest row
+	scan   int             // entries of the index in a page; 0: purgeScan
+}
+
+// step does something to up to limit rows of those that find finds up to a page's end. A round begins the overlap before the limit of the
+// last one at the latest.
+func (r *round) step(ctx context.Context, s *Store, before time.Time, overlap time.Duration, limit int,
+	find func(d Dialect, before time.Time, after, end protocol.Cursor, limit int) (string, []any), act func(found []task.ID) error,
+) (n int, more bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	// The rows of tasks that are due in months stay at the old end of the index, and each call would read them. So a call
 	// begins where the last one stopped: rows before that place are pending, and move after it when they end, or wait for their
 	// ticks until the next lap.
 	// The overlap is read once in a round of calls, up to the one that ends the last page: it may have millions of pending rows,
 	// and entries of deleted ones.
-	after, newLap := s.purged, !s.purging && before.Sub(s.lapped) >= purgeLap
-	switch overlap := before.Add(-purgeOverlap); {
+	after, newLap := r.at, !r.going && before.Sub(r.lapped) >= purgeLap
+	switch from := before.Add(-overlap); {
 	case newLap:
 		after = protocol.Cursor{}
-	case !s.purging && after.At.After(overlap):
-		after = protocol.Cursor{At: overlap}
+	case !r.going && after.At.After(from):
+		after = protocol.Cursor{At: from}
 	}
-	end := s.purgeEnd
+	end := r.end
 	if end == (protocol.Cursor{}) {
-		end, err = s.pageEnd(ctx, byChange, window{to: before, after: after, limit: cmp.Or(s.purgeScan, purgeScan)})
+		end, err = s.pageEnd(ctx, byChange, window{to: before, after: after, limit: cmp.Or(r.scan, purgeScan)})
 		if err != nil {
 			return 0, false, fmt.Errorf("find how far to look for finished tasks: %w", err)
 		}
 	}
-	text, args := purgeSQL(s.dialect, before, after, end, limit)
+	text, args := find(s.dialect, before, after, end, limit)
 	found, last, err := s.readCursors(ctx, text, args)
 	if err != nil {
 		return 0, false, fmt.Errorf("find finished tasks: %w", err)
 	}
 	if len(found) > 0 {
-		err := s.deleteFinished(ctx, found, before)
-		if err == nil {
-			err = s.dropLeftOrders(ctx, found)
-		}
-		if err != nil {
+		if err := act(found); err != nil {
 			return 0, false, err
 		}
 	}
-	s.purging = true
+	r.going = true
 	switch {
 	case len(found) == limit && last != end:
-		s.purged, s.purgeEnd = last, end
+		r.at, r.end = last, end
 	case end != (protocol.Cursor{}):
-		s.purged, s.purgeEnd = end, protocol.Cursor{}
+		r.at, r.end = end, protocol.Cursor{}
 	default:
-		s.purged, s.purging = protocol.Cursor{At: before}, false
+		r.at, r.going = protocol.Cursor{At: before}, false
 	}
 	if newLap {
-		s.lapped = before
+		r.lapped = before
 	}
-	return len(found), s.purging, nil
+	return len(found), r.going, nil
 }
 
 // purgeSQL finds rows to delete, up to a page's end; zero: up to the last row. The milliseconds of ticks are compared as texts, of 13
 // digits from 2001 to 2286: a key of another program that begins with r may have none.
 func purgeSQL(d Dialect, before time.Time, after, end protocol.Cursor, limit int) (string, []any) {
 	text, args := endedByChange.sqlUntil(d, window{time.Time{}, before, after, limit}, end)
-	return "SELECT id, updated_at FROM duetime_tasks" + text, append([]any{strconv.FormatInt(before.UnixMilli(), 10)}, args...)
+	return "SELECT id, updated_at" + text, append([]any{strconv.FormatInt(before.UnixMilli(), 10)}, args...)
 }
 
 // deleteFinished deletes rows with their labels. The rows are not locked: another purge may have deleted some, and an
 // operator may have retried a dead task, which keeps its labels.
-func (s *Store) deleteFinished(ctx context.Context, ids []task.ID, before time.Time) error {
+func (s *Store) deleteFinished(ctx context.Context, of tasksTable, ids []task.ID, before time.Time) error {
 	labelled, err := s.labelled(ctx, ids)
 	if err != nil {
 		return err
 	}
 	if len(labelled) > 0 {
-		if err := s.deleteLabelled(ctx, labelled, before); err != nil {
+		if err := s.deleteLabelled(ctx, of, labelled, before); err != nil {
 			return err
 		}
 		ids = slices.DeleteFunc(slices.Clone(ids), func(id task.ID) bool { return slices.Contains(labelled, id) })
@@ -103,11 +123,11 @@ func (s *Store) deleteFinished(ctx context.Context, ids []task.ID, before time.T
 	if len(ids) == 0 {
 		return nil
 	}
-	return s.deleteRows(ctx, s.db, ids, before)
+	return s.deleteRows(ctx, s.db, of, ids, before)
 }
 
-func (s *Store) deleteRows(ctx context.Context, q sqlx.ExtContext, ids []task.ID, before time.Time) error {
-	_, err := q.ExecContext(ctx, s.dialect.deletePinned("duetime_tasks")+" WHERE id IN ("+marks(len(ids))+") AND state <> 0 AND updated_at < ?",
+func (s *Store) deleteRows(ctx context.Context, q sqlx.ExtContext, of tasksTable, ids []task.ID, before time.Time) error {
+	_, err := q.ExecContext(ctx, s.dialect.deletePinnedTo(of.name, of.byID)+" WHERE id IN ("+marks(len(ids))+") AND "+of.isOver,
 		append(idArgs(ids), before.UnixMilli())...)
 	if err != nil {
 		return fmt.Errorf("delete %d finished tasks: %w", len(ids), err)
@@ -144,9 +164,9 @@ func (s *Store) deleteOver(ctx context.Context, table string, ids []task.ID, bef
 // Purged returns up to where the purges of this process have come: finished rows that changed before are gone, but for what
 // long transactions committed late, and for ticks to come. It is zero before the first purge.
 func (s *Store) Purged() time.Time {
-	s.purgeMu.Lock()
-	defer s.purgeMu.Unlock()
-	return s.purged.At
+	s.purge.mu.Lock()
+	defer s.purge.mu.Unlock()
+	return s.purge.at.At
 }
 
 // readCursors reads ids in the order of the times beside them, and returns the last place in that order.

@@ -33,15 +33,15 @@ func (s *Store) Stats(ctx context.Context, window time.Duration) (Stats, error) 
 		return st, err
 	}
 	defer done()
-	rows, args := " FROM duetime_tasks WHERE 1 = 1", []any(nil)
-	if window > 0 {
-		rows = " FROM duetime_tasks" + s.dialect.Force("duetime_tasks_updated") + " WHERE updated_at >= " + s.dialect.now() + " - ?"
-		args = []any{window.Milliseconds()}
+	changed := func(list, and string) (string, []any) {
+		return unionEnded(func(t tasksTable) (string, []any) { return s.changedSQL(t, list, and, window) })
 	}
-	if st.Kinds, err = counts[string](ctx, db, "SELECT kind, COUNT(*)"+rows+" GROUP BY kind", args...); err != nil {
+	text, args := changed("kind", "")
+	if st.Kinds, err = counts[string](ctx, db, "SELECT kind, COUNT(*) FROM ("+text+") AS changed GROUP BY kind", args...); err != nil {
 		return st, fmt.Errorf("count tasks by kind: %w", err)
 	}
-	if st.Fired, err = readLags(ctx, db, &st, rows+" AND state = 1 AND finished_at IS NOT NULL", args...); err != nil {
+	text, args = changed(lagOf+" AS behind", " AND state = 1 AND finished_at IS NOT NULL")
+	if st.Fired, err = readLags(ctx, db, &st, " FROM ("+text+") AS done", args...); err != nil {
 		return st, fmt.Errorf("measure lag: %w", err)
 	}
 	return st, nil
@@ -49,17 +49,30 @@ func (s *Store) Stats(ctx context.Context, window time.Duration) (Stats, error) 
 
 const lagOf = "finished_at - CASE WHEN created_at > due_at THEN created_at ELSE due_at END"
 
+// changedSQL reads from the rows of a table that changed within the window; 0 is all rows. The last change of an ended row is its end.
+func (s *Store) changedSQL(t tasksTable, list, and string, window time.Duration) (string, []any) {
+	switch {
+	case window == 0:
+		return "SELECT " + list + " FROM " + t.as() + " WHERE 1 = 1" + and, nil
+	case t == liveTasks:
+		return "SELECT " + list + byChange.from(s.dialect) + " WHERE updated_at >= " + s.dialect.now() + " - ?" + and, []any{window.Milliseconds()}
+	default:
+		return "SELECT " + list + t.from(s.dialect, "PRIMARY") + " WHERE state IN (1, 2) AND finished_at >= " + s.dialect.now() + " - ?" + and,
+			[]any{window.Milliseconds()}
+	}
+}
+
 // readLags computes percentiles by nearest rank from a histogram of milliseconds, which is sorted and is read only up to
 // the 99th percentile. It returns the number of rows that from selects.
 func readLags(ctx context.Context, db *sqlx.DB, st *Stats, from string, args ...any) (n int64, err error) {
 	var highest int64
-	err = db.QueryRowxContext(ctx, SelectUntil(ctx)+"COUNT(*), COALESCE(MAX("+lagOf+"), 0)"+from, args...).Scan(&n, &highest)
+	err = db.QueryRowxContext(ctx, SelectUntil(ctx)+"COUNT(*), COALESCE(MAX(behind), 0)"+from, args...).Scan(&n, &highest)
 	if err != nil || n == 0 {
 		return n, err
 	}
 	st.LagMax = time.Duration(highest) * time.Millisecond
 	st.LagP50, st.LagP99 = st.LagMax, st.LagMax // in case rows are purged before the next statement
-	r, err := db.QueryxContext(ctx, SelectUntil(ctx)+lagOf+" AS behind, COUNT(*)"+from+" GROUP BY behind ORDER BY behind", args...)
+	r, err := db.QueryxContext(ctx, SelectUntil(ctx)+"behind, COUNT(*)"+from+" GROUP BY behind ORDER BY behind", args...)
 	if err != nil {
 		return n, err
 	}

@@ -69,13 +69,21 @@ func (s *Store) liveStates(ctx context.Context, l *Live, _ time.Duration) error 
 	l.States = map[task.State]int64{}
 	from := floor // of pending rows
 	for state := task.Pending; state <= task.Dead; state++ {
-		var n int64
-		err = s.db.GetContext(ctx, &n, SelectUntil(ctx)+"COUNT(*) FROM (SELECT 1 FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+
-			" WHERE state = ? AND run_at >= ? LIMIT ?) AS some", int8(state), from, cmp.Or(s.maxCounted, MaxCounted))
-		if err != nil {
-			return err
+		limit := int64(cmp.Or(s.maxCounted, MaxCounted))
+		orders := []indexOrder{{index: "duetime_tasks_due", column: "run_at"}}
+		if endedTasks.mayHave(&state) {
+			orders = append(orders, indexOrder{table: endedTasks, index: "PRIMARY", column: "finished_at"})
 		}
-		l.States[state], from = n, wholeTime
+		for _, o := range orders {
+			var n int64
+			err = s.db.GetContext(ctx, &n, SelectUntil(ctx)+"COUNT(*) FROM (SELECT 1"+o.from(s.dialect)+
+				" WHERE state = ? AND "+o.column+" >= ? LIMIT ?) AS some", int8(state), from, limit-l.States[state])
+			if err != nil {
+				return err
+			}
+			l.States[state] += n
+		}
+		from = wholeTime
 	}
 	return nil
 }
@@ -88,7 +96,7 @@ func (s *Store) liveRates(ctx context.Context, l *Live, window time.Duration) er
 		return err
 	}
 	st := Stats{}
-	l.Fired, err = readLags(ctx, s.db, &st, changed+" AND state = 1 AND finished_at IS NOT NULL", from)
+	l.Fired, err = readLags(ctx, s.db, &st, " FROM (SELECT "+lagOf+" AS behind"+changed+" AND state = 1 AND finished_at IS NOT NULL) AS done", from)
 	l.LagP50, l.LagP99, l.LagMax = st.LagP50, st.LagP99, st.LagMax
 	return err
 }

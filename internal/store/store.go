@@ -11,7 +11,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -43,12 +42,10 @@ type Store struct {
 	owned      map[task.ID]ownedIDs // by operation
 	ownedAhead int                  // ids that are read at once; 0: ownedAhead
 
-	purgeMu   sync.Mutex
-	purged    protocol.Cursor // where the last purge stopped
-	purging   bool            // a round of purges is under way
-	purgeEnd  protocol.Cursor // of the page that is purged; zero: not known, or the last page
-	purgeScan int             // entries of the index in a page; 0: purgeScan
-	lapped    time.Time       // the limit of the last round that began at the oldest row
+	purge, archive round
+
+	endedMu   sync.Mutex
+	endedFrom [2]endedFrom // of the endedStates
 }
 
 // On makes a store on a handle that the caller opened and will close. Its connections are guarded against lost

@@ -72,7 +72,7 @@ func (s *Store) ForgetWitnessed(ctx context.Context, effects []int64, now time.T
 		errs = append(errs, err)
 	}
 	if len(tasks) > 0 {
-		errs = append(errs, s.deleteFinished(ctx, tasks, before))
+		errs = append(errs, s.deleteFinished(ctx, liveTasks, tasks, before))
 		del("DELETE FROM duetime_history WHERE task IN ("+marks(len(tasks))+")", idArgs(tasks)...)
 	}
 	if len(effects) > 0 {

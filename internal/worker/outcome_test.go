@@ -101,11 +101,15 @@ func TestRowAloneDecides(t *testing.T) {
 		moved := w.schedule(meal.New("c", payload{}, task.In(0)))[0]
 		stranger := w.schedule(task.NewKind[payload]("stranger").New("d", payload{}, task.In(0)))[0]
 		missing := task.Task{ID: task.NewID(), Kind: "meal", Owner: "e", Version: 1}
+		left := w.schedule(meal.New("f", payload{}, task.In(0)))[0] // by another worker, long ago
+		w.store.Exec("UPDATE duetime_tasks SET state = 1, version = 2, finished_at = 1, updated_at = 1 WHERE id = ?", left.ID[:])
+		_, _, err := w.store.Archive(t.Context(), left.CreatedAt, 10)
+		want(t, "error of the archive", err, nil)
 		w.inTx(func(ctx context.Context, tx *schedule.Tx) error {
 			_, err := tx.Reschedule(ctx, moved.ID, task.In(time.Hour))
 			return err
 		})
-		got := w.pass(wk, soon, far, moved, stranger, missing)
+		got := w.pass(wk, soon, far, moved, stranger, missing, left)
 		for _, c := range []struct {
 			name    string
 			id      task.ID
@@ -117,6 +121,7 @@ func TestRowAloneDecides(t *testing.T) {
 			{"moved", moved.ID, "stale", true},
 			{"stranger", stranger.ID, "unknown_kind", true},
 			{"missing", missing.ID, "missing", true},
+			{"left", left.ID, "stale", true},
 		} {
 			want(t, c.name+": result", got[c.id].Result, c.result)
 			want(t, c.name+": settled", got[c.id].Settled, c.settled)

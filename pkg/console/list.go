@@ -39,6 +39,9 @@ type Filter struct {
 type Page struct {
 	Tasks []Task `json:"tasks"`
 	Next  string `json:"next,omitempty"` // Filter.After of the next page; empty if this page is the last
+
+	walked bool // by ListBounded
+	ended  int  // of the tasks, which come first and are in the order of their ends
 }
 
 // List reads a page of the tasks that the filter chooses, in any state unless it names one, by due time and id. A task that
@@ -57,7 +60,7 @@ func (c *Console) List(ctx context.Context, f Filter) (Page, error) {
 		return Page{}, err
 	}
 	tasks, next := paged(rows, limit, TaskOf, formatCursor)
-	return Page{tasks, next}, nil
+	return Page{Tasks: tasks, Next: next}, nil
 }
 
 // paged converts the rows of a page, and returns the place of its last row if more rows than the limit were read.

@@ -20,6 +20,7 @@ const (
 	walkScanned  = 10_000                // rows that one walk reads at most
 	walkPatience = 60 * time.Millisecond // after which a page of a search reads no further: it may wait for another one before
 	walkMark     = "r"                   // begins a cursor of a walk: the other lists have another order
+	endedMark    = "e"                   // begins one among the tasks that ended a while ago, which come first
 )
 
 var maxDue = time.UnixMilli(1 << 41) // later than every due time that the index can hold
@@ -44,12 +45,16 @@ func (c *Console) ListBounded(ctx context.Context, f Filter) (Page, error) {
 	return c.walk(ctx, f, walkPatience)
 }
 
-// Place is the task's place in a list of ListBounded, as Page.Next names it: for a caller who leaves out the tasks after it.
-func (f Filter) Place(t Task) string {
-	if f.Walks() {
-		return formatWalkCursor(protocol.Cursor{At: time.UnixMilli(t.RunAtMs), ID: t.ID})
+// Place is the place behind the first n tasks of the page, at least one, as Next names it: for a caller who leaves out the tasks after them.
+func (p Page) Place(n int) string {
+	switch t := p.Tasks[n-1]; {
+	case !p.walked:
+		return formatCursor(task.Task{DueAt: time.UnixMilli(t.DueAtMs), ID: t.ID})
+	case n > p.ended:
+		return formatWalkCursor(walkMark, protocol.Cursor{At: time.UnixMilli(t.RunAtMs), ID: t.ID})
+	default:
+		return formatWalkCursor(endedMark, protocol.Cursor{At: time.UnixMilli(*t.FinishedAt), ID: t.ID})
 	}
-	return formatCursor(task.Task{DueAt: time.UnixMilli(t.DueAtMs), ID: t.ID})
 }
 
 var errPlace = &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
@@ -61,12 +66,13 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 		return Page{}, err
 	}
 	began := time.Now()
-	after, err := parseWalkCursor(f.After)
+	mayHaveEnded := *f.State == task.Done || *f.State == task.Cancelled
+	after, ended, err := parseWalkCursor(f.After, mayHaveEnded)
 	if err != nil {
 		return Page{}, err
 	}
 	q := store.WalkQuery{
-		State: *f.State, From: f.RunAfter, To: f.RunBefore, DueAfter: f.DueAfter, DueBefore: f.DueBefore, After: after,
+		State: *f.State, Ended: ended, From: f.RunAfter, To: f.RunBefore, DueAfter: f.DueAfter, DueBefore: f.DueBefore, After: after,
 		Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Exclude: f.Exclude, Scan: walkPage,
 	}
 	if q.To.IsZero() {
@@ -75,7 +81,7 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 	if q.From.Before(f.DueAfter) { // no task's next attempt is before its due time; it may be long after it
 		q.From = f.DueAfter
 	}
-	page, limit := Page{Tasks: []Task{}}, cmp.Or(f.Limit, DefaultPage)
+	page, limit := Page{Tasks: []Task{}, walked: true}, cmp.Or(f.Limit, DefaultPage)
 	for left := walkScanned; ; left -= walkPage {
 		q.Limit = limit - len(page.Tasks)
 		rows, next, err := c.store.Walk(ctx, q)
@@ -85,28 +91,49 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 		for _, row := range rows {
 			page.Tasks = append(page.Tasks, TaskOf(row))
 		}
-		if q.After = next; next == (protocol.Cursor{}) {
+		if q.Ended {
+			page.ended = len(page.Tasks)
+		}
+		q.After = next
+		switch last := next == (protocol.Cursor{}); {
+		case last && !q.Ended:
 			return page, nil
+		case last:
+			q.Ended, q.After = false, allBehind
 		}
 		if left <= walkPage || len(page.Tasks) == limit || patience > 0 && time.Since(began) >= patience {
-			page.Next = formatWalkCursor(q.After)
+			page.Next = formatWalkCursor(markOf(q.Ended), q.After)
 			return page, nil
 		}
 	}
 }
 
-func formatWalkCursor(after protocol.Cursor) string {
-	return walkMark + formatCursor(task.Task{DueAt: after.At, ID: after.ID})
+// allBehind is a place before all tasks.
+var allBehind = protocol.Cursor{At: time.UnixMilli(0)}
+
+func markOf(ended bool) string {
+	if ended {
+		return endedMark
+	}
+	return walkMark
 }
 
-func parseWalkCursor(text string) (protocol.Cursor, error) {
+func formatWalkCursor(mark string, after protocol.Cursor) string {
+	return mark + formatCursor(task.Task{DueAt: after.At, ID: after.ID})
+}
+
+// parseWalkCursor returns the place, and whether it is among the tasks that ended a while ago.
+func parseWalkCursor(text string, mayHaveEnded bool) (after protocol.Cursor, ended bool, err error) {
 	if text == "" {
-		return protocol.Cursor{}, nil
+		return protocol.Cursor{}, mayHaveEnded, nil
 	}
 	place, ours := strings.CutPrefix(text, walkMark)
-	at, err := parseCursor(place)
-	if !ours || err != nil {
-		return protocol.Cursor{}, errPlace
+	if mayHaveEnded && !ours {
+		place, ended = strings.CutPrefix(text, endedMark)
 	}
-	return at, nil
+	after, err = parseCursor(place)
+	if !ours && !ended || err != nil {
+		return protocol.Cursor{}, false, errPlace
+	}
+	return after, ended, nil
 }

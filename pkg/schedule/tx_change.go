@@ -15,6 +15,8 @@ import (
 
 // rowWriter is what changes need of the store. q is the transaction.
 type rowWriter interface {
+	// InsertAgain inserts new tasks, and returns for each the row that stands; those of sent may have been inserted before, and have ended.
+	InsertAgain(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, sent []task.ID) ([]task.Task, error)
 	// Lock locks rows in id order and returns those that exist.
 	Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error)
 	// LockOwner locks the owner's pending rows ("" kind: of any kind), at most task.MaxPerCall+1, in id order. The time is

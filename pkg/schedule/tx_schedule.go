@@ -77,7 +77,13 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec, group string) 
 	for i := range wanted {
 		wanted[i].CreatedAt, wanted[i].UpdatedAt, wanted[i].Group = now, now, group
 	}
-	standing, err := t.rows.Insert(ctx, t.db, wanted)
+	var sent []task.ID
+	for _, spec := range specs {
+		if spec.MarkSent() {
+			sent = append(sent, spec.ID())
+		}
+	}
+	standing, err := t.rows.InsertAgain(ctx, t.db, wanted, sent)
 	if err == nil {
 		err = t.checkOtherNames(ctx, specs, standing, now)
 	}

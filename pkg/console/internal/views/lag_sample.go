@@ -52,15 +52,19 @@ func (v Views) LagSample(ctx context.Context, q LagQuery) ([]DoneTask, error) {
 	if q.Steps < 1 || q.Steps > maxLagSteps {
 		return nil, fmt.Errorf("lag in %d steps can't be read", q.Steps)
 	}
-	changed, err := v.countChanges(ctx, q)
-	if err != nil {
-		return nil, fmt.Errorf("read lag: %w", err)
+	var all []DoneTask
+	for _, order := range changes {
+		changed, err := v.countChanges(ctx, order, q)
+		if err != nil {
+			return nil, fmt.Errorf("read lag: %w", err)
+		}
+		done, err := v.readDone(ctx, order, changed, q)
+		if err != nil {
+			return nil, fmt.Errorf("read lag: %w", err)
+		}
+		all = append(all, done...)
 	}
-	done, err := v.readDone(ctx, changed, q)
-	if err != nil {
-		return nil, fmt.Errorf("read lag: %w", err)
-	}
-	return done, nil
+	return all, nil
 }
 
 // changedSpans are spans of a query's steps, and what was counted of them.
@@ -90,14 +94,14 @@ func (c *changedSpans) changes(i int, now time.Time) float64 {
 // countChanges counts the changes of rows. Parts of what it may read are for the spans with most changes, if they could not be
 // counted in full: they are divided once more, and so are their parts. Else many changes in a short time would seem to go on
 // for the whole span.
-func (v Views) countChanges(ctx context.Context, q LagQuery) (*changedSpans, error) {
+func (v Views) countChanges(ctx context.Context, order indexOrder, q LagQuery) (*changedSpans, error) {
 	budget := cmp.Or(q.Entries, lagBudget) / (1 + refinements)
 	all := &changedSpans{}
 	for step, of := range spansOf(q.From, q.Step, q.Steps) {
 		all.add(step, of, int64(max(1, min(maxStepParts, dividedSteps/q.Steps))))
 	}
 	var err error
-	if all.counts, err = v.countSpans(ctx, byChange, all.spans, budget); err != nil {
+	if all.counts, err = v.countSpans(ctx, order, all.spans, budget); err != nil {
 		return nil, err
 	}
 	for range refinements {
@@ -106,7 +110,7 @@ func (v Views) countChanges(ctx context.Context, q LagQuery) (*changedSpans, err
 			finer.add(all.steps[i], all.spans[i], refinedParts)
 			all.counts[i] = counted{} // its parts have its rows
 		}
-		if finer.counts, err = v.countSpans(ctx, byChange, finer.spans, budget); err != nil {
+		if finer.counts, err = v.countSpans(ctx, order, finer.spans, budget); err != nil {
 			return nil, err
 		}
 		all.spans, all.steps = append(all.spans, finer.spans...), append(all.steps, finer.steps...)
@@ -158,9 +162,9 @@ const lagColumns = "state, kind, queue, due_at AS due, created_at AS made, COALE
 
 // readDone reads the sample of each span, and keeps the rows that the query asks for. All rows of a sample stand for the span's
 // changes together, whether or not they are kept.
-func (v Views) readDone(ctx context.Context, c *changedSpans, q LagQuery) ([]DoneTask, error) {
+func (v Views) readDone(ctx context.Context, order indexOrder, c *changedSpans, q LagQuery) ([]DoneTask, error) {
 	rows := c.sampleRows(q)
-	text, args := byChange.sampleSQL(v.Store.Dialect(), c.spans, c.counts, rows, lagColumns)
+	text, args := order.sampleSQL(v.Store.Dialect(), c.spans, c.counts, rows, lagColumns)
 	if text == "" {
 		return nil, nil
 	}

@@ -32,18 +32,27 @@ type ending struct {
 // is 0 for a minute in which too few did: what workers happen to end says nothing about what they can. Where there are many tasks
 // it reads some of them.
 func (v Views) Pace(ctx context.Context, from time.Time, minutes int) ([]float64, error) {
-	spans := spansOf(from, time.Minute, minutes)
-	counts, err := v.countSpans(ctx, byChange, spans, paceBudget)
-	if err != nil {
-		return nil, err
-	}
 	paces := make([]float64, minutes)
+	for _, order := range changes {
+		if err := v.addPaces(ctx, order, spansOf(from, time.Minute, minutes), paces); err != nil {
+			return nil, err
+		}
+	}
+	return paces, nil
+}
+
+// addPaces adds to each minute's pace that of the ends that stand in one index.
+func (v Views) addPaces(ctx context.Context, order indexOrder, spans []span, paces []float64) error {
+	counts, err := v.countSpans(ctx, order, spans, paceBudget)
+	if err != nil {
+		return err
+	}
 	whole := func(i int) float64 { return float64(counts[i].entries) }
-	rows := sampleRows(counts, whole, int64(min(paceRows*minutes, sampleBudget)))
+	rows := sampleRows(counts, whole, int64(min(paceRows*len(spans), sampleBudget)))
 	const list = "state, run_at AS ran, COALESCE(finished_at, 0) AS ended"
-	text, args := byChange.sampleSQL(v.Store.Dialect(), spans, counts, rows, list)
+	text, args := order.sampleSQL(v.Store.Dialect(), spans, counts, rows, list)
 	if text == "" {
-		return paces, nil
+		return nil
 	}
 	var sample []struct {
 		Span       int
@@ -51,18 +60,18 @@ func (v Views) Pace(ctx context.Context, from time.Time, minutes int) ([]float64
 		Ran, Ended int64
 	}
 	if err := v.Store.DB().SelectContext(ctx, &sample, text, args...); err != nil {
-		return nil, fmt.Errorf("read when tasks were done: %w", err)
+		return fmt.Errorf("read when tasks were done: %w", err)
 	}
-	read, ends := make([]int, minutes), make([][]ending, minutes)
+	read, ends := make([]int, len(spans)), make([][]ending, len(spans))
 	for _, r := range sample {
 		if read[r.Span]++; r.State == task.Done && r.Ended > 0 {
 			ends[r.Span] = append(ends[r.Span], ending{time.UnixMilli(r.Ended), time.Duration(r.Ended-r.Ran) * time.Millisecond})
 		}
 	}
 	for i := range paces {
-		paces[i] = loadedPace(ends[i]) * whole(i) / float64(max(1, read[i]))
+		paces[i] += loadedPace(ends[i]) * whole(i) / float64(max(1, read[i]))
 	}
-	return paces, nil
+	return nil
 }
 
 // loadedPace returns how many of the ends came in a second while tasks waited for workers; 0 if none did for long enough.

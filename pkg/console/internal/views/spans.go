@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,14 +22,23 @@ const (
 
 // indexOrder is an index whose entries are counted.
 type indexOrder struct {
+	table         string // duetime_tasks if it is empty
 	index, column string
 	where         string // a further condition, with its AND
 }
 
 var (
 	byChange = indexOrder{index: "duetime_tasks_updated", column: "updated_at"}
+	byEnd    = indexOrder{table: "duetime_ended", index: "PRIMARY", column: "finished_at", where: "state = 1 AND "} // of tasks that were done a while ago
 	byRunAt  = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "} // of pending rows
 )
+
+// changes are the indexes that have all tasks that were done, each in one of them.
+var changes = []indexOrder{byChange, byEnd}
+
+func (o indexOrder) from(d store.Dialect) string {
+	return " FROM " + cmp.Or(o.table, "duetime_tasks") + d.Force(o.index)
+}
 
 // span is a range of an index: moments in [from, to), in Unix milliseconds.
 type span struct{ from, to int64 }
@@ -93,8 +103,8 @@ func (o indexOrder) countSQL(d store.Dialect, spans []span, of []int, limit int)
 	args := make([]any, 0, 2*len(of))
 	for k, i := range of {
 		texts[k] = fmt.Sprintf("SELECT %d AS span, COUNT(*) AS entries, COALESCE(MAX(%[2]s), 0) AS lastat"+
-			" FROM (SELECT %[2]s FROM duetime_tasks%s WHERE %s%[2]s >= ? AND %[2]s < ? ORDER BY %[2]s LIMIT %[5]d) AS s%[1]d",
-			i, o.column, d.Force(o.index), o.where, limit)
+			" FROM (SELECT %[2]s%s WHERE %s%[2]s >= ? AND %[2]s < ? ORDER BY %[2]s LIMIT %[5]d) AS s%[1]d",
+			i, o.column, o.from(d), o.where, limit)
 		args = append(args, spans[i].from, spans[i].to)
 	}
 	return strings.Join(texts, " UNION ALL "), args
@@ -147,8 +157,8 @@ func (o indexOrder) sampleSQL(d store.Dialect, spans []span, counts []counted, r
 			chosen = fmt.Sprintf(" AND SUBSTR(id, 15, 2) < x'%04X'", max(1, rows[i]<<16/c.entries))
 		}
 		texts = append(texts, limited(d, fmt.Sprintf(
-			"SELECT %d AS span, %s FROM duetime_tasks%s WHERE %s%[5]s >= ? AND %[5]s <= ?%s LIMIT %d",
-			i, list, d.Force(o.index), o.where, o.column, chosen, 2*rows[i])))
+			"SELECT %d AS span, %s%s WHERE %s%[5]s >= ? AND %[5]s <= ?%s LIMIT %d",
+			i, list, o.from(d), o.where, o.column, chosen, 2*rows[i])))
 		args = append(args, spans[i].from, c.last)
 	}
 	return strings.Join(texts, " UNION ALL "), args

@@ -1,0 +1,319 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/group"
+	"github.com/duetime/duetime/internal/protocol"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// archived moves what ended before a moment, and returns how many rows that were.
+func archived(t *testing.T, s *store.Store, before time.Time) (all int) {
+	t.Helper()
+	for more := true; more; {
+		var n int
+		var err error
+		n, more, err = s.Archive(t.Context(), before, 2)
+		must(t, err)
+		all += n
+	}
+	return all
+}
+
+func finished(t *testing.T, s *store.Store, at time.Time, rows ...task.Task) {
+	t.Helper()
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Finish(ctx, s, tx, rows, at)) })
+}
+
+func cancelledAt(t *testing.T, s *store.Store, at time.Time, row task.Task) {
+	t.Helper()
+	after, err := transition.Cancel(row, at)
+	must(t, err)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, after)) })
+}
+
+// What has ended stands in exactly one table, as it was, and everybody who asks for it finds it.
+func archive(t *testing.T, s *store.Store) {
+	rows := inserted(t, s,
+		newTask(t, "ann", 0), newTask(t, "ann", time.Second, task.Subject("cat")), newTask(t, "bob", 0), newTask(t, "bob", time.Hour),
+		newTask(t, "cid", 0, task.Once("only")), newTask(t, "cid", 0), newTask(t, "dan", 0, task.Key("k")))
+	label(t, s, rows[0], "city=a")
+	label(t, s, rows[3], "city=a")
+	dead := transition.Discard(rows[2], errors.New("enough"), t0.Add(time.Minute))
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, dead)) })
+	finished(t, s, t0.Add(time.Minute), rows[0], rows[4], rows[6])
+	cancelledAt(t, s, t0.Add(2*time.Minute), rows[1])
+	finished(t, s, t0.Add(time.Hour), rows[5])
+	before := value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows)))
+
+	if n := archived(t, s, t0.Add(10*time.Minute)); n != 3 {
+		t.Errorf("%d rows have moved, want those that were done or cancelled by then without a key that holds", n)
+	}
+	if n := archived(t, s, t0.Add(10*time.Minute)); n != 0 {
+		t.Errorf("%d rows have moved once more", n)
+	}
+	var moved []string
+	must(t, s.DB().Select(&moved, "SELECT owner FROM duetime_ended ORDER BY owner, due_at"))
+	if d := cmp.Diff([]string{"ann", "ann", "dan"}, moved); d != "" {
+		t.Errorf("moved (-want +got):\n%s", d)
+	}
+	if n := count(t, s, "SELECT COUNT(*) FROM duetime_tasks"); n != 4 {
+		t.Errorf("%d rows stand where they were, want 4", n)
+	}
+
+	for name, read := range map[string]func(ctx context.Context, tx *sqlx.Tx) ([]task.Task, error){
+		"Get":         func(ctx context.Context, _ *sqlx.Tx) ([]task.Task, error) { return s.Get(ctx, nil, ids(rows)) },
+		"Get in a tx": func(ctx context.Context, tx *sqlx.Tx) ([]task.Task, error) { return s.Get(ctx, tx, ids(rows)) },
+		"Lock":        func(ctx context.Context, tx *sqlx.Tx) ([]task.Task, error) { return s.Lock(ctx, tx, ids(rows)) },
+		"LockFree": func(ctx context.Context, tx *sqlx.Tx) ([]task.Task, error) {
+			got, now, err := s.LockFree(ctx, tx, ids(rows))
+			if now.Before(time.Now().Add(-time.Hour)) {
+				t.Errorf("LockFree: it is %v", now)
+			}
+			return got, err
+		},
+		"LockToRun": func(ctx context.Context, tx *sqlx.Tx) ([]task.Task, error) {
+			got, _, _, err := s.LockToRun(ctx, tx, ids(rows))
+			return got, err
+		},
+	} {
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+			got, err := read(ctx, tx)
+			must(t, err)
+			if d := cmp.Diff(before, got); d != "" {
+				t.Errorf("%s (-before +after):\n%s", name, d)
+			}
+		})
+	}
+	if got := value[[]task.Task](t)(s.Entries(t.Context(), ids(rows))); len(got) != len(rows) {
+		t.Errorf("%d entries, want %d", len(got), len(rows))
+	}
+	done := task.Done
+	for name, c := range map[string]struct {
+		store.Filter
+		want []int
+	}{
+		"all":              {store.Filter{}, []int{0, 2, 4, 5, 6, 1, 3}},
+		"a page":           {store.Filter{Limit: 6, After: protocol.Cursor{At: t0, ID: task.ID{}}}, []int{0, 2, 4, 5, 6, 1}},
+		"of an owner":      {store.Filter{Owner: "ann"}, []int{0, 1}},
+		"of a subject":     {store.Filter{Subject: "cat"}, []int{1}},
+		"of a label":       {store.Filter{Labels: map[string]string{"city": "a"}}, []int{0, 3}},
+		"done":             {store.Filter{State: &done}, []int{0, 4, 5, 6}},
+		"but for a label":  {store.Filter{Exclude: task.Exclusion{Labels: []string{"city=a"}}, Owner: "ann"}, []int{1}},
+		"due from a while": {store.Filter{DueAfter: t0.Add(time.Second)}, []int{1, 3}},
+	} {
+		var want []task.ID
+		for _, i := range c.want {
+			want = append(want, rows[i].ID)
+		}
+		got := ids(value[[]task.Task](t)(s.List(t.Context(), c.Filter)))
+		slices.SortFunc(got, task.ID.Compare)
+		slices.SortFunc(want, task.ID.Compare)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("list %s (-want +got):\n%s", name, d)
+		}
+	}
+	wantStates := map[task.State]int64{task.Pending: 1, task.Done: 4, task.Cancelled: 1, task.Dead: 1}
+	if d := cmp.Diff(wantStates, value[map[task.State]int64](t)(s.Counts(t.Context()))); d != "" {
+		t.Errorf("counts (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(wantStates, value[store.Live](t)(s.Live(t.Context(), time.Minute)).States); d != "" {
+		t.Errorf("live counts (-want +got):\n%s", d)
+	}
+	if st := value[store.Stats](t)(s.Stats(t.Context(), 0)); st.Fired != 4 || st.Kinds[rows[0].Kind] != 7 || st.LagMax != time.Hour {
+		t.Errorf("stats %+v, want 4 fired of 7, the slowest after an hour", st)
+	}
+	if a := value[store.RowAudit](t)(s.AuditRows(t.Context())); a.Rows != 7 || a.Premature != 0 || a.Invalid != 0 {
+		t.Errorf("audit %+v, want 7 sound rows", a)
+	}
+	must(t, exec(s.DB(), "UPDATE duetime_ended SET due_at = ?, run_at = ? WHERE owner = 'dan'", t0.Add(time.Hour).UnixMilli(), t0.Add(time.Hour).UnixMilli()))
+	if a := value[store.RowAudit](t)(s.AuditRows(t.Context())); a.Premature != 1 || a.FirstPremature != rows[6].ID {
+		t.Errorf("audit %+v, want one that was done before it was due", a)
+	}
+	if kinds := value[[]string](t)(s.Kinds(t.Context(), 10)); !slices.Equal(kinds, []string{rows[0].Kind}) {
+		t.Errorf("kinds %v", kinds)
+	}
+}
+
+// Ended rows of the two tables are deleted alike, with their labels.
+func purgeArchived(t *testing.T, s *store.Store) {
+	rows := inserted(t, s, newTasks(t, 6)...)
+	label(t, s, rows[0], "city=a")
+	label(t, s, rows[5], "city=a")
+	finished(t, s, t0.Add(time.Minute), rows[:3]...)
+	cancelledAt(t, s, t0.Add(time.Minute), rows[3])
+	finished(t, s, t0.Add(time.Hour), rows[4:]...)
+	if n := archived(t, s, t0.Add(2*time.Hour)); n != 6 {
+		t.Fatalf("%d rows have moved, want all", n)
+	}
+	for _, want := range []int{2, 2, 0} {
+		if got := value[int](t)(s.PurgeEnded(t.Context(), t0.Add(time.Hour), 2)); got != want {
+			t.Errorf("purged %d, want %d", got, want)
+		}
+	}
+	// One that another process has moved behind the back of the purge is found with the next lap.
+	must(t, exec(s.DB(), "UPDATE duetime_ended SET finished_at = ? WHERE id = ?", t0.Add(time.Minute).UnixMilli(), rows[4].ID[:]))
+	if got := value[int](t)(s.PurgeEnded(t.Context(), t0.Add(time.Hour), 2)); got != 0 {
+		t.Errorf("purged %d, want none before the next lap", got)
+	}
+	if got := value[int](t)(s.PurgeEnded(t.Context(), t0.Add(25*time.Hour), 3)); got != 2 {
+		t.Errorf("purged %d, want the two that are left", got)
+	}
+	if n := count(t, s, "SELECT COUNT(*) FROM duetime_labels"); n != 0 {
+		t.Errorf("%d labels are left", n)
+	}
+}
+
+// A spec that is scheduled again after its task has ended and left is that task.
+func insertAgain(t *testing.T, s *store.Store) {
+	specs := []task.Task{newTask(t, "ann", 0), newTask(t, "ann", 0, task.Key("k")), newTask(t, "bob", 0)}
+	rows := inserted(t, s, specs...)
+	finished(t, s, t0.Add(time.Second), rows[:2]...)
+	archived(t, s, t0.Add(time.Hour))
+	fresh := newTask(t, "cid", 0)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		got, err := s.InsertAgain(ctx, tx, append(slices.Clone(specs), fresh), append(ids(specs), fresh.ID))
+		must(t, err)
+		for i, want := range []task.State{task.Done, task.Done, task.Pending, task.Pending} {
+			if got[i].ID != append(slices.Clone(specs), fresh)[i].ID || got[i].State != want {
+				t.Errorf("row %d: %s, %s; want its own, %s", i, got[i].ID, got[i].State, want)
+			}
+		}
+	})
+	if n := count(t, s, "SELECT COUNT(*) FROM duetime_tasks"); n != 2 {
+		t.Errorf("%d rows stand, want those that are pending", n)
+	}
+	// Another program may insert the id once more, and end it. The two rows don't meet.
+	must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, payload, due_at, run_at, created_at, updated_at, finished_at, state)"+
+		" VALUES (?, 'meal', 'ann', '1', 1, 1, 1, 1, 1, 1)", rows[0].ID[:]))
+	if n := archived(t, s, t0.Add(time.Hour)); n != 0 {
+		t.Errorf("%d rows have moved to where their ids stand", n)
+	}
+	if got := value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows[:1]))); len(got) != 1 {
+		t.Errorf("%d rows of the id, want one", len(got))
+	}
+}
+
+// Members of a group count wherever their rows are.
+func groupOfArchived(t *testing.T, s *store.Store) {
+	rows := newTasks(t, 4)
+	for i := range rows {
+		rows[i].Group = "march"
+	}
+	rows = inserted(t, s, rows...)
+	for _, row := range rows {
+		label(t, s, row, protocol.GroupLabel+"=march")
+	}
+	finished(t, s, t0.Add(time.Second), rows[:2]...)
+	cancelledAt(t, s, t0.Add(time.Second), rows[2])
+	archived(t, s, t0.Add(time.Hour))
+	c, _, err := s.CountMembers(t.Context(), "march", task.ID{}, 10)
+	must(t, err)
+	if want := (group.Part{Open: 1, Done: 2, Cancelled: 1}); c.Rows != want {
+		t.Errorf("rows %+v, want %+v", c.Rows, want)
+	}
+}
+
+// A row that somebody has locked stays, and keeps nobody waiting; the next lap takes it.
+func TestArchiveWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{LockWait: time.Second})
+	rows := inserted(t, s, newTasks(t, 3)...)
+	finished(t, s, t0.Add(time.Second), rows...)
+	holder := begin(t, s)
+	value[[]task.Task](t)(s.Lock(t.Context(), holder, ids(rows[1:2])))
+	if n := archived(t, s, t0.Add(time.Minute)); n != 2 {
+		t.Errorf("%d rows have moved beside one that is locked, want 2", n)
+	}
+	must(t, holder.Rollback())
+	if n := archived(t, s, t0.Add(25*time.Hour)); n != 1 {
+		t.Errorf("%d rows have moved with the next lap, want the one that is left", n)
+	}
+}
+
+// The row leaves between the two looks of somebody who inserts it again: he is told to try once more, and finds it.
+func TestInsertAgainWhileItLeaves(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	spec := newTask(t, "ann", 0)
+	finished(t, s, t0.Add(time.Second), inserted(t, s, spec)...)
+	tx := begin(t, s)
+	q := &hooked{Tx: tx, before: func() { archived(t, s, t0.Add(time.Hour)) }}
+	if _, err := s.InsertAgain(t.Context(), q, []task.Task{spec}, []task.ID{spec.ID}); !errors.Is(err, store.ErrConflict) || q.before != nil {
+		t.Errorf("it answers %v, want ErrConflict", err)
+	}
+	must(t, tx.Rollback())
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		got, err := s.InsertAgain(ctx, tx, []task.Task{spec}, []task.ID{spec.ID})
+		must(t, err)
+		if got[0].State != task.Done {
+			t.Errorf("the second time it is %s, want done", got[0].State)
+		}
+	})
+}
+
+// hooked calls before ahead of the first INSERT of a task.
+type hooked struct {
+	*sqlx.Tx
+	before func()
+}
+
+func (h *hooked) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if h.before != nil && strings.HasPrefix(query, "INSERT INTO duetime_tasks") {
+		h.before()
+		h.before = nil
+	}
+	return h.Tx.ExecContext(ctx, query, args...)
+}
+
+// Whoever locks a task that is leaving waits, and finds it where it has gone, also in a transaction of his own with an old snapshot.
+func TestLockOfWhatLeaves(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	row := inserted(t, s, newTask(t, "ann", 0))[0]
+	finished(t, s, t0.Add(time.Second), row)
+	own, err := s.DB().BeginTxx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	must(t, err)
+	t.Cleanup(func() { _ = own.Rollback() })
+	var n int
+	must(t, own.GetContext(t.Context(), &n, "SELECT COUNT(*) FROM duetime_tasks")) // its snapshot
+	archived(t, s, t0.Add(time.Hour))
+	for name, read := range map[string]func(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error){
+		"Lock": s.Lock, "Get": func(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error) {
+			return s.Get(ctx, q, ids)
+		},
+	} {
+		got, err := read(t.Context(), own, []task.ID{row.ID})
+		must(t, err)
+		if len(got) != 1 || got[0].State != task.Done {
+			t.Errorf("%s: %v, want the done task", name, got)
+		}
+	}
+}
+
+// The two tables have the same columns, of the same types.
+func TestEndedHasTheColumnsOfTasks(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	columns := func(table string) (all []string) {
+		must(t, s.DB().Select(&all, "SELECT CONCAT(column_name, ' ', column_type) FROM information_schema.columns"+
+			" WHERE table_schema = DATABASE() AND table_name = ? ORDER BY 1", table))
+		return all
+	}
+	if d := cmp.Diff(columns("duetime_tasks"), columns("duetime_ended")); d != "" {
+		t.Errorf("columns (-tasks +ended):\n%s", d)
+	}
+}
