@@ -28,6 +28,7 @@ func (r *Reconciler) unsettled() time.Duration { return r.cfg.Longest + 2*window
 type purge struct {
 	r      *Reconciler
 	purged time.Time // finished rows that changed before this moment are gone, as far as this term knows; zero before the first pass
+	ended  time.Time // likewise of those that were moved out of the way
 }
 
 // pass purges each kind of rows, also if the purge of another kind fails.
@@ -37,7 +38,7 @@ func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
 	more, err := p.tasks(ctx, before)
 	errs := []error{err}
 	for _, purge := range []func(ctx context.Context, before time.Time, limit int) (int, error){
-		p.ended, p.r.store.PurgeHistory, p.r.store.PurgeRecurrences, p.r.store.PurgeOperations, p.r.store.PurgeGroups,
+		p.r.store.PurgeHistory, p.r.store.PurgeRecurrences, p.r.store.PurgeOperations, p.r.store.PurgeGroups,
 	} {
 		n, err := purge(ctx, before, purgeBatch)
 		more, errs = more || n == purgeBatch, append(errs, err)
@@ -45,18 +46,27 @@ func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
 	return loop.Result{More: more}, errors.Join(errs...)
 }
 
-// ended deletes rows that were moved out of the way.
-func (p *purge) ended(ctx context.Context, before time.Time, limit int) (int, error) {
-	n, err := p.r.store.PurgeEnded(ctx, before, limit)
-	p.r.metrics.purged.Add(float64(n))
-	return n, err
-}
-
-// tasks deletes finished rows, and measures how far it is behind.
+// tasks deletes finished rows of both tables, and measures how far it is behind.
 func (p *purge) tasks(ctx context.Context, before time.Time) (more bool, err error) {
 	if p.purged.IsZero() {
-		p.purged = before
+		p.purged, p.ended = before, before
 	}
+	more, err = p.live(ctx, before)
+	n, upTo, failed := p.r.store.PurgeEnded(ctx, before, purgeBatch)
+	p.r.metrics.purged.Add(float64(n))
+	if failed == nil {
+		p.ended = upTo
+	}
+	upTo = p.purged
+	if p.ended.Before(upTo) {
+		upTo = p.ended
+	}
+	p.r.metrics.purgeBehind.Set(max(0, before.Sub(upTo)).Seconds())
+	return more || n == purgeBatch, errors.Join(err, failed)
+}
+
+// live deletes finished rows that stand among the pending ones.
+func (p *purge) live(ctx context.Context, before time.Time) (more bool, err error) {
 	n, more, err := p.r.store.Purge(ctx, before, purgeBatch)
 	p.r.metrics.purged.Add(float64(n))
 	switch {
@@ -68,6 +78,5 @@ func (p *purge) tasks(ctx context.Context, before time.Time) (more bool, err err
 	default: // a lap begins at the oldest row, where there are pending ones
 		p.purged = later(p.purged, p.r.store.Purged())
 	}
-	p.r.metrics.purgeBehind.Set(max(0, before.Sub(p.purged)).Seconds())
 	return more, err
 }

@@ -37,8 +37,8 @@ type Store interface {
 	Purge(ctx context.Context, before time.Time, limit int) (n int, more bool, err error)
 	// Archive moves up to limit tasks that ended before the moment to a table of their own, and reports whether there may be more.
 	Archive(ctx context.Context, before time.Time, limit int) (n int, more bool, err error)
-	// PurgeEnded is PurgeHistory for tasks that were moved so.
-	PurgeEnded(ctx context.Context, before time.Time, limit int) (int, error)
+	// PurgeEnded deletes up to limit of these that ended before the moment, and returns up to where there are no more.
+	PurgeEnded(ctx context.Context, before time.Time, limit int) (n int, upTo time.Time, err error)
 	// Purged returns up to where the purges have come.
 	Purged() time.Time
 	// PurgeHistory deletes up to limit lines of the history, and returns their number.

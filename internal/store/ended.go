@@ -143,15 +143,22 @@ func (s *Store) moveEnded(ctx context.Context, ids []task.ID, before time.Time) 
 	return len(moving), s.dropLeftOrders(ctx, moving)
 }
 
-// PurgeEnded deletes up to limit rows of duetime_ended that ended before the moment, with their labels, and returns their number.
-func (s *Store) PurgeEnded(ctx context.Context, before time.Time, limit int) (n int, err error) {
-	for i, state := range endedStates {
-		deleted, err := s.purgeEnded(ctx, &s.endedFrom[i], state, before, limit-n)
-		if n += deleted; err != nil {
-			return n, fmt.Errorf("purge %s tasks: %w", state, err)
+// PurgeEnded deletes up to limit rows of duetime_ended that ended before the moment, with their labels, and returns their number, and up to
+// where it has come.
+func (s *Store) PurgeEnded(ctx context.Context, before time.Time, limit int) (n int, upTo time.Time, err error) {
+	s.endedMu.Lock()
+	defer s.endedMu.Unlock()
+	upTo = before
+	for i := range endedStates {
+		deleted, last, err := s.purgeEnded(ctx, i, before, limit-n)
+		if err != nil {
+			return n, upTo, fmt.Errorf("purge %s tasks: %w", endedStates[i], err)
+		}
+		if n += deleted; n == limit {
+			return n, last, nil
 		}
 	}
-	return n, nil
+	return n, upTo, nil
 }
 
 // endedFrom is where the rows of a state begin that a purge has left. What it has deleted before may stand in the way as long as
@@ -161,27 +168,26 @@ type endedFrom struct {
 	lapped time.Time
 }
 
-func (s *Store) purgeEnded(ctx context.Context, from *endedFrom, state task.State, before time.Time, limit int) (int, error) {
-	s.endedMu.Lock()
-	defer s.endedMu.Unlock()
+func (s *Store) purgeEnded(ctx context.Context, state int, before time.Time, limit int) (n int, upTo time.Time, err error) {
+	from := &s.endedFrom[state]
 	if before.Sub(from.lapped) >= purgeLap {
 		from.at, from.lapped = time.Time{}, before
 	}
-	text, args := purgeEndedSQL(s.dialect, state, from.at, before, limit)
+	text, args := purgeEndedSQL(s.dialect, endedStates[state], from.at, before, limit)
 	found, last, err := s.readCursors(ctx, text, args)
 	if err != nil {
-		return 0, err
+		return 0, from.at, err
 	}
 	if len(found) > 0 {
 		if err := s.deleteFinished(ctx, endedTasks, found, before); err != nil {
-			return 0, err
+			return 0, from.at, err
 		}
 	}
 	from.at = last.At
 	if len(found) < limit {
 		from.at = before.Add(-purgeOverlap)
 	}
-	return len(found), nil
+	return len(found), last.At, nil
 }
 
 func purgeEndedSQL(d Dialect, state task.State, from, before time.Time, limit int) (string, []any) {

@@ -148,6 +148,17 @@ func archive(t *testing.T, s *store.Store) {
 	}
 }
 
+// purgedEnded deletes up to limit rows, and returns their number.
+func purgedEnded(t *testing.T, s *store.Store, before time.Time, limit int) int {
+	t.Helper()
+	n, upTo, err := s.PurgeEnded(t.Context(), before, limit)
+	must(t, err)
+	if n < limit != upTo.Equal(before) {
+		t.Errorf("%d of at most %d were purged, up to %v; the limit is %v", n, limit, upTo, before)
+	}
+	return n
+}
+
 // Ended rows of the two tables are deleted alike, with their labels.
 func purgeArchived(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTasks(t, 6)...)
@@ -160,16 +171,16 @@ func purgeArchived(t *testing.T, s *store.Store) {
 		t.Fatalf("%d rows have moved, want all", n)
 	}
 	for _, want := range []int{2, 2, 0} {
-		if got := value[int](t)(s.PurgeEnded(t.Context(), t0.Add(time.Hour), 2)); got != want {
+		if got := purgedEnded(t, s, t0.Add(time.Hour), 2); got != want {
 			t.Errorf("purged %d, want %d", got, want)
 		}
 	}
 	// One that another process has moved behind the back of the purge is found with the next lap.
 	must(t, exec(s.DB(), "UPDATE duetime_ended SET finished_at = ? WHERE id = ?", t0.Add(time.Minute).UnixMilli(), rows[4].ID[:]))
-	if got := value[int](t)(s.PurgeEnded(t.Context(), t0.Add(time.Hour), 2)); got != 0 {
+	if got := purgedEnded(t, s, t0.Add(time.Hour), 2); got != 0 {
 		t.Errorf("purged %d, want none before the next lap", got)
 	}
-	if got := value[int](t)(s.PurgeEnded(t.Context(), t0.Add(25*time.Hour), 3)); got != 2 {
+	if got := purgedEnded(t, s, t0.Add(25*time.Hour), 3); got != 2 {
 		t.Errorf("purged %d, want the two that are left", got)
 	}
 	if n := count(t, s, "SELECT COUNT(*) FROM duetime_labels"); n != 0 {

@@ -121,7 +121,7 @@ func TestRowAloneDecides(t *testing.T) {
 			{"moved", moved.ID, "stale", true},
 			{"stranger", stranger.ID, "unknown_kind", true},
 			{"missing", missing.ID, "missing", true},
-			{"left", left.ID, "stale", true},
+			{"left", left.ID, "already_done", true},
 		} {
 			want(t, c.name+": result", got[c.id].Result, c.result)
 			want(t, c.name+": settled", got[c.id].Settled, c.settled)

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -43,10 +45,7 @@ func TestTheSameSpecAfterItsTaskHasLeft(t *testing.T) {
 			made, err := w.Schedule(ctx, spec)
 			pipelinetest.Must(t, err)
 			w.store.Exec("UPDATE duetime_tasks SET state = 1, version = 2, dedup_key = NULL, finished_at = 1, updated_at = 1 WHERE id = ?", made.ID[:])
-			for more := true; more; {
-				_, more, err = w.store.Archive(ctx, time.Now(), 100)
-				pipelinetest.Must(t, err)
-			}
+			w.archive(t)
 			got, err := call(spec)
 			pipelinetest.Must(t, err)
 			if got.ID != made.ID || got.State != task.Done {
@@ -59,6 +58,20 @@ func TestTheSameSpecAfterItsTaskHasLeft(t *testing.T) {
 	}
 }
 
+// archive moves all that has ended, and fails the test unless all has.
+func (w *world) archive(t *testing.T) {
+	t.Helper()
+	daemon := worldtest.OpenStore(t, w.store.DSN, store.Options{}) // which begins at the oldest row
+	for more := true; more; {
+		var err error
+		_, more, err = daemon.Archive(t.Context(), time.Now(), 100)
+		pipelinetest.Must(t, err)
+	}
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state <> 0"); n != 0 {
+		t.Fatalf("%d ended rows are left", n)
+	}
+}
+
 // Whoever asks for a task that has left, or would change it, is answered as before.
 func TestATaskThatHasLeft(t *testing.T) {
 	t.Parallel()
@@ -66,11 +79,7 @@ func TestATaskThatHasLeft(t *testing.T) {
 	ctx := t.Context()
 	made := w.make(t, "ann")
 	w.store.Exec("UPDATE duetime_tasks SET state = 2, version = 2, finished_at = 1, updated_at = 1 WHERE id = ?", made.ID[:])
-	_, _, err := w.store.Archive(ctx, time.Now(), 100)
-	pipelinetest.Must(t, err)
-	if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks"); n != 0 {
-		t.Fatalf("%d rows are left", n)
-	}
+	w.archive(t)
 	got, err := w.Get(ctx, made.ID)
 	pipelinetest.Must(t, err)
 	if got.State != task.Cancelled || got.Owner != "ann" {

@@ -46,7 +46,7 @@ var there = map[string][]string{
 	"worker": {`duetime_tasks_settled_total{kind="pet.meal_finished",result="dead"} `, "duetime_worker_pauses_total "},
 	"daemon": {
 		`duetime_oldest_unfinished_due_age_seconds{queue="default"} `, `duetime_tasks{state="dead"} `, `duetime_consumer_lag_hints{queue="default"} `,
-		"duetime_redis_evicted_keys_total ", "duetime_tasks_purged_total ",
+		"duetime_redis_evicted_keys_total ", "duetime_tasks_archived_total ", "duetime_tasks_purged_total ",
 	},
 	"game": {`duetime_index_puts_total{result="failed"} `, `duetime_compensations_total{result="dropped"} `},
 }

@@ -35,22 +35,30 @@ func lagSample(t *testing.T, v Views) {
 	early := DoneTask{Step: 0, Weight: 1, Lag: -time.Millisecond, Early: true}
 	late := DoneTask{Step: 1, Weight: 1, Lag: 2 * time.Second, Timed: true, Handler: 12 * time.Millisecond}
 	made := DoneTask{Step: 1, Weight: 1, Lag: 100 * time.Millisecond}
-	for name, c := range map[string]struct {
-		q    LagQuery
-		want []DoneTask
-	}{
-		"all":         {LagQuery{}, []DoneTask{early, first, made, late}},
-		"of a kind":   {LagQuery{Kind: "a"}, []DoneTask{first}},
-		"of a queue":  {LagQuery{Queue: "x"}, []DoneTask{first, made, late}},
-		"of both":     {LagQuery{Kind: "b", Queue: "y"}, []DoneTask{early}},
-		"of no queue": {LagQuery{Queue: "z"}, nil},
-	} {
-		c.q.From, c.q.Step, c.q.Steps, c.q.Now = t0, time.Minute, 2, t0.Add(90*time.Second)
-		got := value[[]DoneTask](t)(v.LagSample(t.Context(), c.q))
-		slices.SortFunc(got, func(a, b DoneTask) int { return cmp.Compare(a.Lag, b.Lag) })
-		if d := gocmp.Diff(c.want, got); d != "" {
-			t.Errorf("%s (-want +got):\n%s", name, d)
+	check := func() {
+		t.Helper()
+		for name, c := range map[string]struct {
+			q    LagQuery
+			want []DoneTask
+		}{
+			"all":         {LagQuery{}, []DoneTask{early, first, made, late}},
+			"of a kind":   {LagQuery{Kind: "a"}, []DoneTask{first}},
+			"of a queue":  {LagQuery{Queue: "x"}, []DoneTask{first, made, late}},
+			"of both":     {LagQuery{Kind: "b", Queue: "y"}, []DoneTask{early}},
+			"of no queue": {LagQuery{Queue: "z"}, nil},
+		} {
+			c.q.From, c.q.Step, c.q.Steps, c.q.Now = t0, time.Minute, 2, t0.Add(90*time.Second)
+			got := value[[]DoneTask](t)(v.LagSample(t.Context(), c.q))
+			slices.SortFunc(got, func(a, b DoneTask) int { return cmp.Compare(a.Lag, b.Lag) })
+			if d := gocmp.Diff(c.want, got); d != "" {
+				t.Errorf("%s (-want +got):\n%s", name, d)
+			}
 		}
+	}
+	check()
+	for _, until := range []time.Time{t0.Add(time.Minute), t0.Add(time.Hour)} { // what is done stands in both tables, and in the other one
+		archive(t, v, until)
+		check()
 	}
 	nothing := LagQuery{From: t0.Add(time.Hour), Step: time.Minute, Steps: 2, Now: t0.Add(2 * time.Hour)}
 	if got := value[[]DoneTask](t)(v.LagSample(t.Context(), nothing)); len(got) > 0 {

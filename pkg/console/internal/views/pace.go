@@ -34,15 +34,16 @@ type ending struct {
 func (v Views) Pace(ctx context.Context, from time.Time, minutes int) ([]float64, error) {
 	paces := make([]float64, minutes)
 	for _, order := range changes {
-		if err := v.addPaces(ctx, order, spansOf(from, time.Minute, minutes), paces); err != nil {
+		if err := v.raisePaces(ctx, order, spansOf(from, time.Minute, minutes), paces); err != nil {
 			return nil, err
 		}
 	}
 	return paces, nil
 }
 
-// addPaces adds to each minute's pace that of the ends that stand in one index.
-func (v Views) addPaces(ctx context.Context, order indexOrder, spans []span, paces []float64) error {
+// raisePaces raises each minute's pace to that of the ends that stand in one index. A run of ends that is cut where rows have moved to the
+// other table has the same pace on both sides.
+func (v Views) raisePaces(ctx context.Context, order indexOrder, spans []span, paces []float64) error {
 	counts, err := v.countSpans(ctx, order, spans, paceBudget)
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func (v Views) addPaces(ctx context.Context, order indexOrder, spans []span, pac
 		}
 	}
 	for i := range paces {
-		paces[i] += loadedPace(ends[i]) * whole(i) / float64(max(1, read[i]))
+		paces[i] = max(paces[i], loadedPace(ends[i])*whole(i)/float64(max(1, read[i])))
 	}
 	return nil
 }

@@ -55,7 +55,11 @@ func TestPace(t *testing.T) {
 		rows = append(rows, g.pending(t0.Add(25*time.Hour))) // made meanwhile
 	}
 	onBoth(t, rows, func(t *testing.T, v Views) {
-		for _, c := range []struct{ minutes int }{{1}, {3}} {
+		for _, c := range []struct {
+			minutes int
+			until   time.Time // what was done before stands in the other table
+		}{{1, t0}, {3, t0}, {3, t0.Add(10 * time.Second)}, {3, t0.Add(time.Hour)}} {
+			archive(t, v, c.until)
 			got := value[[]float64](t)(v.Pace(t.Context(), t0, c.minutes))
 			if len(got) != c.minutes || !about(got[0], 4500, 0.25) {
 				t.Errorf("got %.0f a second, want about 4500 in the first of %d minutes", got, c.minutes)

@@ -30,7 +30,7 @@ type indexOrder struct {
 var (
 	byChange = indexOrder{index: "duetime_tasks_updated", column: "updated_at"}
 	byEnd    = indexOrder{table: "duetime_ended", index: "PRIMARY", column: "finished_at", where: "state = 1 AND "} // of tasks that were done a while ago
-	byRunAt  = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "} // of pending rows
+	byRunAt  = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "}                    // of pending rows
 )
 
 // changes are the indexes that have all tasks that were done, each in one of them.

@@ -102,6 +102,16 @@ func write(t testing.TB, v Views, n int, row func(i int) task.Task) {
 	}
 }
 
+// archive moves what ended before a moment to the table of ended tasks.
+func archive(t testing.TB, v Views, before time.Time) {
+	t.Helper()
+	for more := true; more; {
+		var err error
+		_, more, err = v.Store.Archive(t.Context(), before, 1000)
+		pipelinetest.Must(t, err)
+	}
+}
+
 // generator makes rows whose ids have random tails, the same ones in each run.
 type generator struct {
 	random *rand.Rand
