@@ -8,18 +8,7 @@ import (
 	"github.com/duetime/duetime/internal/loop"
 )
 
-const (
-	purgeBatch   = 500 // rows deleted, or moved, by one statement, which locks them
-	archiveAfter = 15 * time.Minute
-	archiveEvery = 10 * time.Second
-)
-
-// archive moves tasks that ended a while ago out of the way of those that are pending.
-func (r *Reconciler) archive(ctx context.Context, now clock) (loop.Result, error) {
-	n, more, err := r.store.Archive(ctx, now().Add(-max(archiveAfter, r.unsettled())), purgeBatch)
-	r.metrics.archived.Add(float64(n))
-	return loop.Result{More: more}, err
-}
+const purgeBatch = 500 // rows deleted by one statement, which locks them
 
 // unsettled is how long ago a row may have changed that the changed pass has still to compare.
 func (r *Reconciler) unsettled() time.Duration { return r.cfg.Longest + 2*windowMargin }

@@ -328,3 +328,33 @@ func TestEndedHasTheColumnsOfTasks(t *testing.T) {
 		t.Errorf("columns (-tasks +ended):\n%s", d)
 	}
 }
+
+// What is read of ended tasks is read by an index, without sorting, however many there are.
+func TestPlansOfEnded(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	rows := filled(t, s, 3000)
+	must(t, exec(s.DB(), "UPDATE duetime_tasks SET state = 1, version = 2, finished_at = due_at"))
+	for more := true; more; {
+		var err error
+		_, more, err = s.Archive(t.Context(), t0.Add(time.Hour), 1000)
+		must(t, err)
+	}
+	must(t, exec(s.DB(), "ANALYZE TABLE duetime_tasks, duetime_ended"))
+	e := &explainer{DB: s.DB()}
+	if got := value[[]task.Task](t)(s.Get(t.Context(), e, ids(rows[:100]))); len(got) != 100 {
+		t.Errorf("%d of 100 rows", len(got))
+	}
+	e.plans = e.plans[1:] // of duetime_tasks
+	e.check(t, "by id", "duetime_ended_id")
+	for name, statements := range map[string][]store.Statement{
+		"purge": {store.PurgeEndedSQL(t0.Add(time.Minute), t0.Add(time.Hour), 500)},
+		"walk":  store.WalkEndedSQL(protocol.Cursor{At: t0.Add(20 * time.Minute), ID: task.ID{1}}, protocol.Cursor{At: t0.Add(30 * time.Minute), ID: task.ID{1}}),
+	} {
+		for _, of := range statements {
+			e := &explainer{DB: s.DB()}
+			must(t, exec(e, of.Text, of.Args...))
+			e.check(t, name, "PRIMARY")
+		}
+	}
+}

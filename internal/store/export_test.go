@@ -171,3 +171,17 @@ func ReadFloor(ctx context.Context, s *Store, limit time.Duration) (time.Time, e
 
 // SetFloor sets what ReadFloor has learnt.
 func SetFloor(s *Store, at time.Time) { s.floor.at = at.UnixMilli() }
+
+// PurgeEndedSQL is the statement of PurgeEnded that finds rows, for EXPLAIN.
+func PurgeEndedSQL(from, before time.Time, limit int) Statement {
+	text, args := purgeEndedSQL(MySQL, task.Done, from, before, limit)
+	return Statement{text, args}
+}
+
+// WalkEndedSQL are the statements of a walk through ended rows that find a page's end, and its entries, for EXPLAIN.
+func WalkEndedSQL(after, end protocol.Cursor) []Statement {
+	q := WalkQuery{State: task.Done, Ended: true, After: after, Scan: 500}
+	ofEnd, endArgs := q.order().endSQL(MySQL, q.window())
+	ofRows, args := q.order().sqlUntil(MySQL, q.window(), end)
+	return []Statement{{ofEnd, endArgs}, {"SELECT id" + ofRows, args}}
+}

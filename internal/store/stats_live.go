@@ -76,8 +76,12 @@ func (s *Store) liveStates(ctx context.Context, l *Live, _ time.Duration) error 
 		}
 		for _, o := range orders {
 			var n int64
+			order := "" // of ended rows the newest: at the other end a snapshot that is kept shows the purged ones
+			if o.table == endedTasks {
+				order = " ORDER BY finished_at DESC"
+			}
 			err = s.db.GetContext(ctx, &n, SelectUntil(ctx)+"COUNT(*) FROM (SELECT 1"+o.from(s.dialect)+
-				" WHERE state = ? AND "+o.column+" >= ? LIMIT ?) AS some", int8(state), from, limit-l.States[state])
+				" WHERE state = ? AND "+o.column+" >= ?"+order+" LIMIT ?) AS some", int8(state), from, limit-l.States[state])
 			if err != nil {
 				return err
 			}

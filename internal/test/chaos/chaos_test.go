@@ -34,7 +34,7 @@ type form struct {
 func rows() []entry {
 	all := slices.Concat(leaderRows(), redisRows(), linkRows(), kafkaRows(), workerRows(), mysqlRows(), processRows(), poisonRows(), handlerRows(), crowdRows(), replicaRows(), securedRows(),
 		refusedRows(), sessionRows(), shardRows(), foreignRows(), aloneRows(),
-		[]entry{recurrencesRow(), bulkRow(), rateRow(), pushRow(), blockRow(), debounceRow(), memoryRow(), freshRow(), orderRow(), groupRow(), pauseRow(), ownerRateRow(), queuesRow()})
+		[]entry{recurrencesRow(), bulkRow(), rateRow(), pushRow(), blockRow(), debounceRow(), memoryRow(), freshRow(), orderRow(), groupRow(), pauseRow(), ownerRateRow(), queuesRow(), endedRow()})
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.n, b.n) })
 	return all
 }

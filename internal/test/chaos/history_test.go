@@ -73,7 +73,8 @@ func readHistory(ctx context.Context, db *sql.DB) (history, error) {
 		h.rows[id] = r
 		return err
 	}, `SELECT LOWER(INSERT(INSERT(INSERT(INSERT(HEX(id), 9, 0, '-'), 14, 0, '-'), 19, 0, '-'), 24, 0, '-')), state, run_at
-		FROM duetime_tasks WHERE kind = 'pet.meal_finished'`)
+		FROM (SELECT id, state, run_at, kind FROM duetime_tasks UNION ALL SELECT id, state, run_at, kind FROM duetime_ended) AS rows_of_both
+		WHERE kind = 'pet.meal_finished'`)
 }
 
 // readLines returns the journal's lines of at_ms and later, in order.

@@ -65,6 +65,7 @@ func (d *drill) judgePushes(t *testing.T, v *verdict, s *shop, r *receiver) {
 
 func (d *drill) readOrders(t *testing.T, p pushes) {
 	t.Helper()
+	const both = `(SELECT id, kind, state, due_at FROM duetime_tasks UNION ALL SELECT id, kind, state, due_at FROM duetime_ended) AS rows_of_both`
 	const id = `LOWER(INSERT(INSERT(INSERT(INSERT(HEX(id), 9, 0, '-'), 14, 0, '-'), 19, 0, '-'), 24, 0, '-'))`
 	pipelinetest.Must(t, each(t.Context(), d.db, func(scan scan) error {
 		var id string
@@ -72,7 +73,7 @@ func (d *drill) readOrders(t *testing.T, p pushes) {
 		err := scan(&id, &r.state, &r.run)
 		p.rows[id] = r
 		return err
-	}, `SELECT `+id+`, state, due_at FROM duetime_tasks WHERE kind = ?`, orderKind))
+	}, `SELECT `+id+`, state, due_at FROM `+both+` WHERE kind = ?`, orderKind))
 	pipelinetest.Must(t, each(t.Context(), d.db, func(scan scan) error {
 		var id, detail string
 		var at int64
@@ -82,7 +83,7 @@ func (d *drill) readOrders(t *testing.T, p pushes) {
 		wait, err := time.ParseDuration(waitOf(detail))
 		p.retries[id] = append(p.retries[id], retry{at, at + wait.Milliseconds()})
 		return err
-	}, `SELECT `+id+`, at, detail FROM duetime_history JOIN duetime_tasks ON id = task
+	}, `SELECT `+id+`, at, detail FROM duetime_history JOIN `+both+` ON id = task
 		WHERE kind = ? AND event IN ('failed', 'snoozed') ORDER BY seq`, orderKind))
 }
 
