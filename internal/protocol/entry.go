@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"time"
@@ -67,11 +68,38 @@ type Entry struct {
 
 // Due are locked rows that are to run in a caller's transaction.
 type Due struct {
-	Rows    []task.Task
-	Blocked map[string]bool  // owners of the rows
-	Held    map[task.ID]bool // rows that are paused, or whose queues an operator has limited
-	Now     time.Time        // the moment just before the locks; zero without rows
-	PutOff  int              // due rows, not among these, that a worker has put off without an attempt
+	Rows   []task.Task
+	Bars   map[task.ID]Bar  // of the rows; NoBar is absent
+	Held   map[task.ID]bool // rows that are paused, or whose queues an operator has limited
+	Now    time.Time        // the moment just before the locks; zero without rows
+	PutOff int              // due rows, not among these, that a worker has put off without an attempt
+}
+
+// Bar is why a pending task must not run, whatever its row says.
+type Bar int
+
+const (
+	NoBar        Bar = iota
+	OwnerBlocked     // the owner is blocked
+	IDEnded          // a task with the same id has ended before, and left: this one was inserted once more
+)
+
+// IsFresh reports whether an id was made in the last minutes, by its own time and this clock: no task with such an id has ended
+// long enough ago to have left its table. A clock that is ten minutes wrong makes it wrong.
+func IsFresh(id task.ID, now time.Time) bool {
+	made, is := madeAt(id)
+	return is && now.Sub(made).Abs() < fresh
+}
+
+const fresh = 5 * time.Minute
+
+// madeAt is the time of a UUIDv7.
+func madeAt(id task.ID) (time.Time, bool) {
+	u := uuid.UUID(id)
+	if u.Version() != 7 {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)), true //nolint:gosec // 48 bits
 }
 
 // Head is a task for which a later one of its order key waits.

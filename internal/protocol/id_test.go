@@ -3,6 +3,9 @@ package protocol_test
 import (
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
@@ -18,5 +21,17 @@ func TestIDs(t *testing.T) {
 	}
 	if got := protocol.ByID([]task.Task{high, low}); got[low.ID].Owner != "ann" || got[high.ID].Owner != "bob" {
 		t.Errorf("by id: %v", got)
+	}
+}
+
+// An id is fresh by its own time; one of another form, or of another time, never is.
+func TestIDsAreFresh(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	if id := task.NewID(); !protocol.IsFresh(id, now) || !protocol.IsFresh(id, now.Add(4*time.Minute)) || protocol.IsFresh(id, now.Add(6*time.Minute)) || protocol.IsFresh(id, now.Add(-6*time.Minute)) {
+		t.Error("an id is fresh for five minutes, and no others")
+	}
+	if protocol.IsFresh(task.ID{}, time.UnixMilli(0)) || protocol.IsFresh(task.ID(uuid.New()), now) {
+		t.Error("an id that is no UUIDv7 is fresh")
 	}
 }

@@ -15,10 +15,10 @@ import (
 // Only this file carries verdicts out: judge within the transaction, apply after its commit.
 
 // judge makes the hint a member of the transaction, with the verdict on its locked row.
-func (t *transaction) judge(h *hold.Hint, row task.Task, blocked bool) {
+func (t *transaction) judge(h *hold.Hint, row task.Task, bar protocol.Bar) {
 	m := &member{hint: h, row: row, stands: row, handler: t.settler.handlers[row.Kind]}
 	m.verdict = decide(facts{
-		hint: h, row: row, blocked: blocked, paused: t.standing.Until(&row), handler: m.handler,
+		hint: h, row: row, bar: bar, paused: t.standing.Until(&row), handler: m.handler,
 		lockedAt: t.lockedAt, stamp: t.stamp(), now: t.settler.clock.Now(), patience: t.settler.cfg.Patience,
 		runsLate: t.runsLate,
 	})

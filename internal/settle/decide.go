@@ -13,12 +13,12 @@ import (
 type facts struct {
 	hint     *hold.Hint // has the findings of earlier transactions; decide does not change it
 	row      task.Task  // as locked
-	blocked  bool       // the row's owner is
-	paused   time.Time  // when the last pause ends that the row is one of; zero: none
-	handler  *Handler   // of the row's kind; nil if there is none here
-	lockedAt time.Time  // when the row was locked, on the database's clock: decides what is due
-	stamp    time.Time  // the time of a transition
-	now      time.Time  // the database's time as the worker's clock tells it, by which hints are held
+	bar      protocol.Bar
+	paused   time.Time // when the last pause ends that the row is one of; zero: none
+	handler  *Handler  // of the row's kind; nil if there is none here
+	lockedAt time.Time // when the row was locked, on the database's clock: decides what is due
+	stamp    time.Time // the time of a transition
+	now      time.Time // the database's time as the worker's clock tells it, by which hints are held
 	patience time.Duration
 	runsLate bool // also a task that is too late to be caught up with
 }
@@ -56,7 +56,9 @@ func decide(f facts) verdict {
 			v.result = resultDone // the commit whose answer was lost has taken effect
 		}
 		v.put = true // a lost drop may have left the entry in the index
-	case f.blocked:
+	case f.bar == protocol.IDEnded:
+		v.change(transition.Repeat(row, f.stamp), resultAlreadyDone)
+	case f.bar == protocol.OwnerBlocked:
 		cancelled, _ := transition.Cancel(row, f.stamp) // it is pending
 		v.change(cancelled, resultBlocked)
 	case transition.Impossible(row) != nil:

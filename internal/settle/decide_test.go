@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -159,9 +160,22 @@ func TestTaskOfABlockedOwnerIsCancelled(t *testing.T) {
 		{"dead", hold.Hint{}, meal(state(task.Dead)), "already_done settled put"},
 	} {
 		tt.hint.Version = 3
-		v := decide(facts{hint: &tt.hint, row: tt.row, blocked: true, handler: single, lockedAt: locked, stamp: locked, now: locked, patience: patience})
+		v := decide(facts{hint: &tt.hint, row: tt.row, bar: protocol.OwnerBlocked, handler: single, lockedAt: locked, stamp: locked, now: locked, patience: patience})
 		if got := said(v, tt.hint); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Whatever its row says, a task whose id is that of one that has ended and left does not run.
+func TestRepeatedTaskIsCancelled(t *testing.T) {
+	t.Parallel()
+	for _, row := range []task.Task{meal(), meal(runIn(time.Hour)), meal(attempts(2))} {
+		hint := &hold.Hint{}
+		hint.Version = 3
+		v := decide(facts{hint: hint, row: row, bar: protocol.IDEnded, handler: &Handler{}, lockedAt: locked, stamp: locked, now: locked, patience: patience})
+		if v.run || v.next == nil || v.next.State != task.Cancelled || v.next.LastError == "" || v.result != resultAlreadyDone {
+			t.Errorf("run: %v, %s, next %+v", v.run, v.result, v.next)
 		}
 	}
 }

@@ -263,13 +263,13 @@ func (r *reader) begin(ctx context.Context, due protocol.Due, compare func(a, b 
 	}
 	t.ledger.SetNow(due.Now)
 	for _, row := range due.Rows {
-		blocked := due.Blocked[row.Owner]
-		if !blocked {
+		bar := due.Bars[row.ID]
+		if bar != protocol.OwnerBlocked {
 			t.changes.AssumeUnblocked([]string{row.Owner})
 		}
 		h := hold.FoundHint(row, due.Now, s.cfg.Patience)
 		h.Suspect, h.Lane = false, hold.LaneSuspect // a caller is no suspect's, and needs no lane of its own
-		t.judge(h, row, blocked)
+		t.judge(h, row, bar)
 		m := t.members[row.ID]
 		t.order = append(t.order, m)
 		if r.leaves(m, due.Held[row.ID]) && !r.passed[row.ID] {

@@ -24,8 +24,8 @@ type Store interface {
 	schedule.Rows
 	// Waiting has LockFree, which locks rows in any state, and Heads: a task that somebody runs is pending until its COMMIT.
 	ledger.Waiting
-	// LockToRun is LockFree, and says which of the rows are of blocked owners.
-	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error)
+	// LockToRun is LockFree, and says which of the rows must not run.
+	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]protocol.Bar, time.Time, error)
 	// LockDue locks the owner's pending rows that are due, or will be so soon, the first limit of them by (run_at, id), and
 	// waits for those that others hold. It says whether the owner is blocked, which rows are paused or of limited
 	// queues, and how many due rows were put off.

@@ -165,7 +165,7 @@ func (t *transaction) lock() error {
 		byID[h.ID] = append(byID[h.ID], h)
 	}
 	slices.SortFunc(ids, task.ID.Compare)
-	rows, blocked, now, err := t.settler.store.LockToRun(t.ctx, t.tx, ids)
+	rows, bars, now, err := t.settler.store.LockToRun(t.ctx, t.tx, ids)
 	if err != nil {
 		return fmt.Errorf("lock batch of %d: %w", len(ids), err)
 	}
@@ -175,9 +175,9 @@ func (t *transaction) lock() error {
 	}
 	var unblocked []string // owners
 	for _, row := range rows {
-		t.judge(t.pick(byID, row.ID), row, blocked[row.ID])
+		t.judge(t.pick(byID, row.ID), row, bars[row.ID])
 		delete(byID, row.ID)
-		if row.State == task.Pending && !blocked[row.ID] {
+		if row.State == task.Pending && bars[row.ID] != protocol.OwnerBlocked {
 			unblocked = append(unblocked, row.Owner)
 		}
 	}

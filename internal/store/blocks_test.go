@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
@@ -55,7 +56,7 @@ func TestBlocks(t *testing.T) {
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 			locked, blocked, _, err := s.LockToRun(ctx, tx, ids(rows))
 			must(t, err)
-			if d := cmp.Diff(map[task.ID]bool{rows[1].ID: true}, blocked); d != "" || len(locked) != 2 {
+			if d := cmp.Diff(map[task.ID]protocol.Bar{rows[1].ID: protocol.OwnerBlocked}, blocked); d != "" || len(locked) != 2 {
 				t.Errorf("%d rows locked, of 2; blocked (-want +got):\n%s", len(locked), d)
 			}
 		})
@@ -72,7 +73,7 @@ func TestLockToRunLocksNoBlock(t *testing.T) {
 	block(t, s, service, "bob")
 	_, blocked, _, err := s.LockToRun(t.Context(), worker, ids(rows))
 	must(t, err)
-	if !blocked[rows[0].ID] || blocked[rows[1].ID] {
+	if blocked[rows[0].ID] != protocol.OwnerBlocked || blocked[rows[1].ID] != protocol.NoBar {
 		t.Errorf("blocked are %v, want the one of ann", blocked)
 	}
 	must(t, s.Unblock(t.Context(), service, "ann")) // waits for nobody, or fails after the lock wait

@@ -85,6 +85,9 @@ func (s *Store) lockDue(ctx context.Context, q sqlx.ExtContext, look string, loo
 func (s *Store) LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (protocol.Due, error) {
 	found, _, err := s.lockFound(ctx, q, s.dialect.Force("PRIMARY")+" WHERE id = ? LIMIT 1", []any{id[:]})
 	if err == nil && len(found.Rows) == 0 {
+		found.Rows, err = s.endedByID(ctx, q, []task.ID{id}, s.dialect.forShare())
+	}
+	if err == nil && len(found.Rows) == 0 {
 		err = s.checkPrimary(ctx, q)
 	}
 	if err != nil {
@@ -97,18 +100,20 @@ func (s *Store) LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID)
 // since it was found.
 func (s *Store) lockFound(ctx context.Context, q sqlx.ExtContext, found string, args []any) (due protocol.Due, changed bool, err error) {
 	text := s.dialect.stateThen(s.dialect.now()+", version <> found_version"+
-		", EXISTS (SELECT 1 FROM duetime_blocks AS b WHERE b.owner = duetime_tasks.owner)"+
-		", "+s.dialect.heldRow()+", "+wholeRow.list) +
+		", "+barOf+", "+s.dialect.heldRow()+", "+wholeRow.list) +
 		" FROM (SELECT * FROM (SELECT id AS found, version AS found_version FROM duetime_tasks" + found + ") AS page ORDER BY found LIMIT 1000) AS owned" +
 		s.dialect.LeftFirst() + "duetime_tasks" + s.dialect.Force("PRIMARY") + " ON id = found" + s.dialect.ForUpdate()
 	var ms int64
 	var other anyTrue
-	var blocked, held bool
-	due.Blocked, due.Held = map[string]bool{}, map[task.ID]bool{}
-	scanRow := wholeRow.scanner(writable{}, &ms, &other, &blocked, &held)
+	var bar protocol.Bar
+	var held bool
+	due.Bars, due.Held = map[task.ID]protocol.Bar{}, map[task.ID]bool{}
+	scanRow := wholeRow.scanner(writable{}, &ms, &other, whole[protocol.Bar]{&bar}, &held)
 	due.Rows, err = s.read(ctx, q, func(r *sqlx.Rows) (task.Task, error) {
 		t, err := scanRow(r)
-		due.Blocked[t.Owner], due.Held[t.ID] = blocked, held
+		if due.Held[t.ID] = held; bar != protocol.NoBar {
+			due.Bars[t.ID] = bar
+		}
 		return t, err
 	}, text, args)
 	due.Now = fromMs(ms)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -196,7 +196,7 @@ func insertAgain(t *testing.T, s *store.Store) {
 	archived(t, s, t0.Add(time.Hour))
 	fresh := newTask(t, "cid", 0)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		got, err := s.InsertAgain(ctx, tx, append(slices.Clone(specs), fresh), append(ids(specs), fresh.ID))
+		got, err := s.InsertAgain(ctx, tx, append(slices.Clone(specs), fresh), time.Now().Add(time.Hour))
 		must(t, err)
 		for i, want := range []task.State{task.Done, task.Done, task.Pending, task.Pending} {
 			if got[i].ID != append(slices.Clone(specs), fresh)[i].ID || got[i].State != want {
@@ -207,9 +207,24 @@ func insertAgain(t *testing.T, s *store.Store) {
 	if n := count(t, s, "SELECT COUNT(*) FROM duetime_tasks"); n != 2 {
 		t.Errorf("%d rows stand, want those that are pending", n)
 	}
-	// Another program may insert the id once more, and end it. The two rows don't meet.
-	must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, payload, due_at, run_at, created_at, updated_at, finished_at, state)"+
-		" VALUES (?, 'meal', 'ann', '1', 1, 1, 1, 1, 1, 1)", rows[0].ID[:]))
+	// Another program may insert the id once more: no worker runs it, and once it has ended the two rows don't meet.
+	must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, payload, due_at, run_at, created_at, updated_at)"+
+		" VALUES (?, 'meal', 'ann', '1', 1, 1, 1, 1)", rows[0].ID[:]))
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		want := map[task.ID]protocol.Bar{rows[0].ID: protocol.IDEnded}
+		locked, bars, _, err := s.LockToRun(ctx, tx, ids(rows))
+		if must(t, err); len(locked) != 3 || !maps.Equal(bars, want) {
+			t.Errorf("%d rows to run, barred %v; want %v", len(locked), bars, want)
+		}
+		due, err := s.LockToRunNow(ctx, tx, rows[0].ID)
+		if must(t, err); !maps.Equal(due.Bars, want) {
+			t.Errorf("to run at once: barred %v, want %v", due.Bars, want)
+		}
+		if due, err = s.LockToRunNow(ctx, tx, rows[1].ID); err != nil || len(due.Rows) != 1 || due.Rows[0].State != task.Done {
+			t.Errorf("one that has left, to run at once: %+v, %v", due, err)
+		}
+	})
+	must(t, exec(s.DB(), "UPDATE duetime_tasks SET state = 1, finished_at = 1 WHERE id = ?", rows[0].ID[:]))
 	if n := archived(t, s, t0.Add(time.Hour)); n != 0 {
 		t.Errorf("%d rows have moved to where their ids stand", n)
 	}
@@ -253,41 +268,6 @@ func TestArchiveWaitsForNobody(t *testing.T) {
 	if n := archived(t, s, t0.Add(25*time.Hour)); n != 1 {
 		t.Errorf("%d rows have moved with the next lap, want the one that is left", n)
 	}
-}
-
-// The row leaves between the two looks of somebody who inserts it again: he is told to try once more, and finds it.
-func TestInsertAgainWhileItLeaves(t *testing.T) {
-	t.Parallel()
-	s, _ := openMySQLStore(t, store.Options{})
-	spec := newTask(t, "ann", 0)
-	finished(t, s, t0.Add(time.Second), inserted(t, s, spec)...)
-	tx := begin(t, s)
-	q := &hooked{Tx: tx, before: func() { archived(t, s, t0.Add(time.Hour)) }}
-	if _, err := s.InsertAgain(t.Context(), q, []task.Task{spec}, []task.ID{spec.ID}); !errors.Is(err, store.ErrConflict) || q.before != nil {
-		t.Errorf("it answers %v, want ErrConflict", err)
-	}
-	must(t, tx.Rollback())
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		got, err := s.InsertAgain(ctx, tx, []task.Task{spec}, []task.ID{spec.ID})
-		must(t, err)
-		if got[0].State != task.Done {
-			t.Errorf("the second time it is %s, want done", got[0].State)
-		}
-	})
-}
-
-// hooked calls before ahead of the first INSERT of a task.
-type hooked struct {
-	*sqlx.Tx
-	before func()
-}
-
-func (h *hooked) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if h.before != nil && strings.HasPrefix(query, "INSERT INTO duetime_tasks") {
-		h.before()
-		h.before = nil
-	}
-	return h.Tx.ExecContext(ctx, query, args...)
 }
 
 // Whoever locks a task that is leaving waits, and finds it where it has gone, also in a transaction of his own with an old snapshot.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -65,15 +66,20 @@ func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 	return s.existing(ctx, q, tasks)
 }
 
-// InsertAgain is Insert of tasks that may have been inserted before: sent are the ids of those. Their rows may have left duetime_tasks since.
-func (s *Store) InsertAgain(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, sent []task.ID) ([]task.Task, error) {
-	if len(sent) == 0 {
+// InsertAgain is Insert of tasks of which some may have been inserted before, have ended and have left duetime_tasks: those are found by ids
+// that are not fresh, and answered as they are. One that leaves at this very moment is inserted once more: no worker runs it
+// (protocol.IDEnded).
+func (s *Store) InsertAgain(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) ([]task.Task, error) {
+	old := slices.DeleteFunc(protocol.IDs(tasks), func(id task.ID) bool { return protocol.IsFresh(id, now) })
+	if len(old) == 0 {
 		return s.Insert(ctx, q, tasks)
 	}
-	sent = sorted(sent)
-	left, err := s.endedByID(ctx, q, sent, s.dialect.forShare())
-	if err != nil {
-		return nil, fmt.Errorf("read which of %d tasks have ended: %w", len(sent), err)
+	left, err := s.endedByID(ctx, q, sorted(old), s.dialect.forShare())
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read which of %d tasks have ended: %w", len(old), err)
+	case len(left) == 0:
+		return s.Insert(ctx, q, tasks)
 	}
 	var stands rowSet
 	stands.add(left)
@@ -84,10 +90,6 @@ func (s *Store) InsertAgain(ctx context.Context, q sqlx.ExtContext, tasks []task
 			return nil, err
 		}
 		stands.add(rows)
-		// A row that left between the two is missed by both.
-		if now, err := s.endedByID(ctx, q, sent, s.dialect.forShare()); err != nil || len(now) != len(left) {
-			return nil, cmp.Or[error](err, &conflictError{0, int64(len(missing))})
-		}
 	}
 	return stands.of(tasks), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -32,25 +33,27 @@ func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) 
 	return s.lockFree(ctx, q, ids, "", wholeRow.scanner(writable{}, &ms), &ms)
 }
 
-// LockToRun is LockFree, and says which of the rows are of blocked owners. It reads the blocks that are committed, and locks none.
-func (s *Store) LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error) {
+// LockToRun is LockFree, and says which of the rows must not run. It reads what is committed of blocks and of ended tasks, and locks none.
+func (s *Store) LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]protocol.Bar, time.Time, error) {
 	var ms int64
-	var isBlocked bool
-	var blocked map[task.ID]bool
-	scanRow := wholeRow.scanner(writable{}, &ms, &isBlocked)
+	var bar protocol.Bar
+	bars := map[task.ID]protocol.Bar{}
+	scanRow := wholeRow.scanner(writable{}, &ms, whole[protocol.Bar]{&bar})
 	scan := func(r *sqlx.Rows) (task.Task, error) {
 		t, err := scanRow(r)
-		if isBlocked && err == nil {
-			if blocked == nil {
-				blocked = map[task.ID]bool{}
-			}
-			blocked[t.ID] = true
+		if bar != protocol.NoBar && err == nil {
+			bars[t.ID] = bar
 		}
 		return t, err
 	}
-	rows, now, err := s.lockFree(ctx, q, ids, "EXISTS (SELECT 1 FROM duetime_blocks AS b WHERE b.owner = duetime_tasks.owner), ", scan, &ms)
-	return rows, blocked, now, err
+	rows, now, err := s.lockFree(ctx, q, ids, barOf+", ", scan, &ms)
+	return rows, bars, now, err
 }
+
+// barOf is the protocol.Bar of a row.
+var barOf = fmt.Sprintf("CASE WHEN EXISTS (SELECT 1 FROM duetime_blocks AS b WHERE b.owner = duetime_tasks.owner) THEN %d"+
+	" WHEN EXISTS (SELECT 1 FROM duetime_ended AS e WHERE e.id = duetime_tasks.id) THEN %d ELSE %d END",
+	protocol.OwnerBlocked, protocol.IDEnded, protocol.NoBar)
 
 func (s *Store) lockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID, further string, scan func(*sqlx.Rows) (task.Task, error),
 	ms *int64,

@@ -39,6 +39,15 @@ func Promised(t task.Task, now time.Time) task.Task {
 	return next(t, now)
 }
 
+// Repeat is the transition of a pending task whose id is that of a task that has ended long ago: it was inserted once more, and must not run.
+func Repeat(t task.Task, now time.Time) task.Task {
+	if t.State != task.Pending {
+		return t
+	}
+	t.LastError = "not run: a task with this id has ended before"
+	return end(t, task.Cancelled, now)
+}
+
 // Sane returns the row with its counters as the transitions can take them.
 func Sane(t task.Task) task.Task {
 	t.Attempt = min(max(t.Attempt, 0), math.MaxInt32-1) // the next one must fit as well

@@ -105,11 +105,15 @@ func TestRowAloneDecides(t *testing.T) {
 		w.store.Exec("UPDATE duetime_tasks SET state = 1, version = 2, finished_at = 1, updated_at = 1 WHERE id = ?", left.ID[:])
 		_, _, err := w.store.Archive(t.Context(), left.CreatedAt, 10)
 		want(t, "error of the archive", err, nil)
+		repeated := w.schedule(meal.New("g", payload{}, task.In(0)))[0] // its id is that of a task that has ended and left
 		w.inTx(func(ctx context.Context, tx *schedule.Tx) error {
 			_, err := tx.Reschedule(ctx, moved.ID, task.In(time.Hour))
 			return err
 		})
-		got := w.pass(wk, soon, far, moved, stranger, missing, left)
+		w.store.Exec("INSERT INTO duetime_ended (id, kind, owner, payload, state, due_at, run_at, version, attempt, max_attempts, created_at, updated_at,"+
+			" finished_at) SELECT id, kind, owner, payload, 1, due_at, run_at, 2, 0, 25, created_at, updated_at, updated_at FROM duetime_tasks WHERE id = ?",
+			repeated.ID[:])
+		got := w.pass(wk, soon, far, moved, stranger, missing, left, repeated)
 		for _, c := range []struct {
 			name    string
 			id      task.ID
@@ -122,6 +126,7 @@ func TestRowAloneDecides(t *testing.T) {
 			{"stranger", stranger.ID, "unknown_kind", true},
 			{"missing", missing.ID, "missing", true},
 			{"left", left.ID, "already_done", true},
+			{"repeated", repeated.ID, "already_done", true},
 		} {
 			want(t, c.name+": result", got[c.id].Result, c.result)
 			want(t, c.name+": settled", got[c.id].Settled, c.settled)
@@ -129,6 +134,7 @@ func TestRowAloneDecides(t *testing.T) {
 		}
 		want(t, "puts of what the row still says", len(w.index.PutsOf(soon.ID))+len(w.index.PutsOf(far.ID)), 0)
 		want(t, "version put of the moved one", w.index.PutsOf(moved.ID)[0].Version, 2)
+		want(t, "state of the repeated one", w.store.Row(repeated.ID).State, task.Cancelled)
 		row := w.store.Row(stranger.ID)
 		want(t, "attempts of an unknown kind", row.Attempt, 0)
 		wait := row.RunAt.Sub(row.UpdatedAt)

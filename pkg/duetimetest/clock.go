@@ -63,9 +63,9 @@ func (a *ahead) ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time,
 func (a *ahead) InsertAutocommit(context.Context, []task.Spec) ([]task.Task, error) { return nil, nil }
 
 // LockToRun locks as the store does; its time is this clock's.
-func (a *ahead) LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error) {
-	rows, blocked, now, err := a.tables.LockToRun(ctx, q, ids)
-	return rows, blocked, now.Add(a.ahead()), err
+func (a *ahead) LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]protocol.Bar, time.Time, error) {
+	rows, bars, now, err := a.tables.LockToRun(ctx, q, ids)
+	return rows, bars, now.Add(a.ahead()), err
 }
 
 // LockOwner locks as the store does; its time is this clock's, and zero if there are no rows.

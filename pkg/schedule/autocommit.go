@@ -72,8 +72,8 @@ func (c *Client) autocommitInsert(ctx context.Context, spec task.Spec) (made tas
 	if err := c.cfg.Kinds.CheckSpecs(specs, nil); err != nil { // its queue is configured
 		return task.Task{}, true, err
 	}
-	if spec.MarkSent() {
-		return task.Task{}, false, nil
+	if !protocol.IsFresh(spec.ID(), time.Now()) {
+		return task.Task{}, false, nil // it may have ended long ago
 	}
 	out, err := c.inserts.Do(ctx, specs[0])
 	done, err = c.conclude(spec.ID(), out, err)

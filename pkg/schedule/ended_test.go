@@ -2,6 +2,8 @@ package schedule_test
 
 import (
 	"context"
+	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,7 +43,9 @@ func TestTheSameSpecAfterItsTaskHasLeft(t *testing.T) {
 	}
 	for name, call := range again {
 		for of, opts := range map[string][]task.Option{"plain": nil, "with a key": {task.Key(name)}} {
-			spec := meal.New("ann", 1, task.In(0), opts...)
+			id := task.NewID()
+			binary.BigEndian.PutUint64(id[:8], binary.BigEndian.Uint64(id[:8])-uint64(time.Hour.Milliseconds())<<16) // an hour ago
+			spec := meal.New("ann", 1, task.In(0), append(slices.Clone(opts), task.WithID(id))...)
 			made, err := w.Schedule(ctx, spec)
 			pipelinetest.Must(t, err)
 			w.store.Exec("UPDATE duetime_tasks SET state = 1, version = 2, dedup_key = NULL, finished_at = 1, updated_at = 1 WHERE id = ?", made.ID[:])

@@ -77,13 +77,7 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec, group string) 
 	for i := range wanted {
 		wanted[i].CreatedAt, wanted[i].UpdatedAt, wanted[i].Group = now, now, group
 	}
-	var sent []task.ID
-	for _, spec := range specs {
-		if spec.MarkSent() {
-			sent = append(sent, spec.ID())
-		}
-	}
-	standing, err := t.rows.InsertAgain(ctx, t.db, wanted, sent)
+	standing, err := t.rows.InsertAgain(ctx, t.db, wanted, now)
 	if err == nil {
 		err = t.checkOtherNames(ctx, specs, standing, now)
 	}

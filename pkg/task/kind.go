@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -169,7 +168,7 @@ func (k Kind[P]) Name() string { return k.info.Name }
 // New prepares a task of this kind; nothing happens until it is scheduled in a transaction. Its id is made here: to
 // schedule the same Spec twice is to schedule one task. Errors of the input come out when it is scheduled.
 func (k Kind[P]) New(owner string, payload P, when When, opts ...Option) Spec {
-	s := Spec{row: Task{ID: NewID(), Owner: owner}, kind: k.info, when: when, sent: new(atomic.Bool)}
+	s := Spec{row: Task{ID: NewID(), Owner: owner}, kind: k.info, when: when}
 	for _, o := range opts {
 		o(&s)
 	}

@@ -3,7 +3,6 @@ package task
 import (
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/duetime/duetime/internal/rowform"
@@ -51,8 +50,6 @@ type Spec struct {
 	err     error
 
 	recurring bool // made by Kind.Recurring, for Recur
-
-	sent *atomic.Bool // see MarkSent; nil if the id was chosen
 }
 
 // Option adds to a Spec.
@@ -111,8 +108,9 @@ func keyed(k string, mode rowform.KeyMode) Option {
 	}
 }
 
-// WithID sets the task's id, one chosen by the caller, as when a call is repeated after an unknown commit.
-func WithID(id ID) Option { return func(spec *Spec) { spec.row.ID, spec.sent = id, nil } }
+// WithID sets the task's id, one chosen by the caller, as when a call is repeated after an unknown commit. It is a UUIDv7 of about now (NewID): with
+// another one, or one that is older than some minutes, scheduling reads whether such a task has ended.
+func WithID(id ID) Option { return func(spec *Spec) { spec.row.ID = id } }
 
 // OrderKey says in which order the task, of a kind that is InOrder, takes effect: after all earlier tasks with the same key, whoever owns
 // them. For example, marches of several players that meet at a city share the city's key. 1 to MaxKey bytes. A task that the spec's key
@@ -137,10 +135,6 @@ func (s Spec) At() (time.Time, bool) { return rowform.CeilMs(s.when.at), !s.when
 
 // In returns how long after the moment of scheduling the task is due; false if the moment is fixed.
 func (s Spec) In() (time.Duration, bool) { return s.when.in, s.when.relative }
-
-// MarkSent notes that the spec is about to be scheduled, for its copies too, and reports whether a task with its id may have been before:
-// the spec was marked, or its id was chosen by WithID. It is safe for concurrent use.
-func (s Spec) MarkSent() (before bool) { return s.sent == nil || s.sent.Swap(true) }
 
 // Mode returns what to do when the key is taken.
 func (s Spec) Mode() rowform.KeyMode { return s.mode }

@@ -68,7 +68,7 @@ func (w wiredStore) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.
 	return w.Store.LockFree(ctx, q, w.free(ids))
 }
 
-func (w wiredStore) LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error) {
+func (w wiredStore) LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]protocol.Bar, time.Time, error) {
 	return w.Store.LockToRun(ctx, q, w.free(ids))
 }
 
