@@ -48,24 +48,34 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 // without an entry would wait for a sweep.
 func (r *Reconciler) follow(ctx context.Context, reason string, tx *ledger.Tx) error {
 	r.metrics.ticks.Count(tx.Ticks())
-	written := [][]task.Task{tx.Touched(0), tx.Left()}
+	written := tx.Touched(0)
 	woken, err := ledger.WakeBehind(ctx, r.store, r.cfg.Hooks, tx, nil, nil)
 	switch {
 	case err != nil:
 		r.cfg.Logger.DebugContext(ctx, "successors not woken", slog.Any("err", err))
 	case woken != nil:
-		written = append(written, woken.Touched(0))
+		written = append(written, woken.Touched(0)...)
 	}
-	for _, rows := range written {
-		if len(rows) == 0 {
-			continue
-		}
-		if err := r.putRows(ctx, reason, rows); errors.Is(err, errStillMoving) {
-			return nil // their writers put them
-		} else if err != nil {
-			return err
-		}
+	if err := r.putWritten(ctx, reason, written); err != nil {
+		return err
 	}
+	if err := r.putRows(ctx, reason, tx.Left()); !errors.Is(err, errStillMoving) {
+		return err
+	}
+	return nil // their writers put them
+}
+
+// putWritten puts rows as any writer puts what it has committed: the index refuses a version that is older than its own, so nothing is
+// read before or afterwards. It leaves rows of failed shards to the changed pass.
+func (r *Reconciler) putWritten(ctx context.Context, reason string, rows []task.Task) error {
+	if r.index == nil || len(rows) == 0 {
+		return nil
+	}
+	index := r.comparedIndex()
+	if err := index.Put(ctx, rows); err != nil {
+		return err
+	}
+	r.report(ctx, reason, len(rows)-r.leaveSkipped(index, rows))
 	return nil
 }
 
@@ -75,7 +85,7 @@ var errUncompared = errors.New("not yet compared since it failed")
 // putRows makes the index, if there is one, hold what rows say that were changed just now. It leaves rows of failed shards to the
 // changed pass.
 func (r *Reconciler) putRows(ctx context.Context, reason string, rows []task.Task) error {
-	if r.index == nil {
+	if r.index == nil || len(rows) == 0 {
 		return nil
 	}
 	now, err := r.clock(ctx)
@@ -83,18 +93,31 @@ func (r *Reconciler) putRows(ctx context.Context, reason string, rows []task.Tas
 		return err
 	}
 	s := r.sweep(pass{}, now)
-	s.index.failed = map[int]error{}
-	for shard := range r.uncompared.all() {
-		s.index.failed[shard] = errUncompared
-	}
+	s.index = r.comparedIndex()
 	err = s.mend(ctx, reason, rows, putAlways)
 	if err != nil && !errors.Is(err, errStillMoving) {
 		return err
 	}
+	r.leaveSkipped(s.index, rows)
+	return err
+}
+
+// comparedIndex is the index without the shards that the changed pass has yet to compare.
+func (r *Reconciler) comparedIndex() *reachable {
+	x := &reachable{Index: r.index, failed: map[int]error{}}
+	for shard := range r.uncompared.all() {
+		x.failed[shard] = errUncompared
+	}
+	return x
+}
+
+// leaveSkipped leaves the rows of failed shards to the changed pass, and returns their number.
+func (r *Reconciler) leaveSkipped(x *reachable, rows []task.Task) (n int) {
 	for _, row := range rows {
-		if s.index.skips(row.Shard) {
+		if x.skips(row.Shard) {
 			r.uncompared.add(row.Shard, row.UpdatedAt, row.ID)
+			n++
 		}
 	}
-	return err
+	return n
 }

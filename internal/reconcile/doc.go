@@ -21,6 +21,8 @@
 // such a row again. The clock goes on during a pass, so that a long pass doesn't put rows that were published since it
 // began.
 //
+// What the daemon itself has committed it puts as any writer does (compensate.go): the index refuses a version older than its own.
+//
 // An entry that lacks a change of the last second is mended, but is no drift: in a burst some entry always lacks one.
 //
 // # Passes

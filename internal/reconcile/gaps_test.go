@@ -43,6 +43,11 @@ func (i torn) fails(shard int) error {
 	return &protocol.ShardsError{Shards: map[int]error{shard: errTorn}}
 }
 
+func (i torn) Put(ctx context.Context, tasks []task.Task) error {
+	sound, failed := i.part(tasks)
+	return errors.Join(i.Index.Put(ctx, sound), failed)
+}
+
 func (i torn) Standings(ctx context.Context, tasks []task.Task) ([]protocol.Standing, error) {
 	all, err := i.Index.Standings(ctx, tasks)
 	if err != nil {

@@ -87,6 +87,10 @@ type dyingIndex struct {
 	*death
 }
 
+func (d dyingIndex) Put(ctx context.Context, tasks []task.Task) error {
+	return d.after(d.hookIndex.Put(ctx, tasks))
+}
+
 func (d dyingIndex) Standings(ctx context.Context, tasks []task.Task) ([]protocol.Standing, error) {
 	seen, err := d.hookIndex.Standings(ctx, tasks)
 	return seen, d.after(err)

@@ -93,6 +93,8 @@ type Store interface {
 
 // Index is what the passes need of Redis.
 type Index interface {
+	// Put writes committed rows, each unless the index has a newer version.
+	Put(ctx context.Context, tasks []task.Task) error
 	Standings(ctx context.Context, tasks []task.Task) ([]protocol.Standing, error)
 	Repair(ctx context.Context, repairs []protocol.Repair) (changed int, err error)
 	// Fill puts tasks that are in neither set, and returns those whose entries differ.

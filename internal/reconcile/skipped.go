@@ -68,6 +68,15 @@ func (x *reachable) err() error {
 	return &protocol.ShardsError{Shards: maps.Clone(x.failed)}
 }
 
+// Put puts the tasks that it reaches.
+func (x *reachable) Put(ctx context.Context, tasks []task.Task) error {
+	tasks = x.without(tasks)
+	if err := x.skip(x.Index.Put(ctx, tasks)); err != nil {
+		return fmt.Errorf("put %d tasks: %w", len(tasks), err)
+	}
+	return nil
+}
+
 // Standings returns the tasks that it has reached, and their standings.
 func (x *reachable) Standings(ctx context.Context, tasks []task.Task) (reached []task.Task, seen []protocol.Standing, err error) {
 	tasks = x.without(tasks)
