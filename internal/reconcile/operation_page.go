@@ -43,8 +43,8 @@ type operated interface {
 // errLocked says that others have locked rows of a page, which was rolled back.
 var errLocked = errors.New("rows of the page are locked by others")
 
-// writtenAtOnce is how many rows one statement writes: if one of them is refused, each is written by itself.
-const writtenAtOnce = 100
+// retriedAtOnce is how many dead rows one statement writes: if one of them is refused, each is written by itself.
+const retriedAtOnce = 100
 
 // operationPage changes the next rows of an operation, in one transaction:
 //
@@ -235,8 +235,15 @@ func (p *operationPage) save(ctx context.Context) error {
 
 // writeAll leaves dead rows alone whose key another task has, or whose owner is blocked.
 func (p *operationPage) writeAll(ctx context.Context) error {
+	if len(p.changes) == 0 {
+		return nil
+	}
+	size := len(p.changes)
+	if p.changes[0].Before.State == task.Dead {
+		size = retriedAtOnce
+	}
 	left := map[task.ID]bool{}
-	for part := range slices.Chunk(p.changes, writtenAtOnce) {
+	for part := range slices.Chunk(p.changes, size) {
 		refused, err := p.write(ctx, part)
 		if err != nil {
 			return err
