@@ -17,13 +17,12 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// While tasks run, a run of the pass moves a small page and then sleeps, so that due tasks wait less for the servers. Otherwise
-// it moves several pages side by side. Between two runs the pass looks whether a newer daemon leads.
+// While tasks run, a run of the pass moves a small page and then sleeps for as long as that took, so that due tasks wait less for
+// the servers. Otherwise it moves several pages side by side. Between two runs the pass looks whether a newer daemon leads.
 const (
-	rehomePages = 8  // of a run
-	rehomeMoves = 3  // of pages, side by side
-	rehomeSmall = 50 // rows of a page while tasks run: MySQL and Redis are held up for as little as this takes
-	rehomeSleep = 3  // times what the small page took
+	rehomePages = 8   // of a run
+	rehomeMoves = 3   // of pages, side by side
+	rehomeSmall = 200 // rows of a page while tasks run: MySQL and Redis are held up for as little as this takes
 )
 
 // auditAfter is how long after a change of shards, or the start of a Redis server, a term that begins has everything audited: the
@@ -89,7 +88,7 @@ func (m *rehome) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 	case err != nil || over || s.index.err() != nil:
 		return loop.Result{}, err
 	case busy:
-		return loop.Result{Next: rehomeSleep * time.Since(began)}, nil
+		return loop.Result{Next: time.Since(began)}, nil
 	}
 	return loop.Result{More: true}, nil
 }
@@ -218,8 +217,8 @@ func (m *rehome) endLap(ctx context.Context, s *sweep) error {
 //  2. Write the rows' shards. Now the new place is right. The old one still wakes the tasks: it is polled.
 //  3. Put the entries into the new place. A row whose hint may be under way is not put into the due set if it was absent from
 //     the old one.
-//  4. Compare the old places with the rows, which removes the entries there. If a row has changed since step 2, compare its new
-//     place too: its own put or drop may have come before ours.
+//  4. Remove from the old places exactly what step 1 has read there; if one holds something else, compare them. Then read the rows
+//     again. If one has changed since step 2, compare both its places: its own put or drop may have come before ours.
 //
 // A daemon that dies after step 2 leaves rows without entries: the lookahead puts them before they are due, the last lap in any
 // case. One that dies after step 3 leaves extra entries: an extra hint is harmless, and no list is read there.
@@ -244,15 +243,37 @@ func (s *sweep) rehomeRows(ctx context.Context, l protocol.Layout, rows []task.T
 		return rehomed, err
 	}
 	pending = s.index.without(pending) // an entry that is not in the new place must stay in the old one
+	exact, err := s.leaveOld(ctx, pending, from, before)
+	if err != nil {
+		return rehomed, err
+	}
 	_, differing, err := s.reread(ctx, pending)
 	if err != nil {
 		return rehomed, err
 	}
-	for _, row := range pending {
+	old := differing
+	if !exact {
+		old = pending
+	}
+	for _, row := range old {
 		row.Shard = from[row.ID]
 		differing = append(differing, row)
 	}
 	return rehomed, s.mendUnlessMoving(ctx, "rehomed", differing, putAlways)
+}
+
+// leaveOld removes what rows had in their old places, and reports whether it still stood so in each.
+func (s *sweep) leaveOld(ctx context.Context, rows []task.Task, from map[task.ID]int, before map[task.ID]protocol.Standing) (bool, error) {
+	var removals []protocol.Repair
+	for _, row := range rows {
+		if seen := before[row.ID]; seen != nowhere {
+			row.Shard = from[row.ID]
+			removals = append(removals, protocol.Repair{Task: row, Seen: seen, Right: nowhere})
+		}
+	}
+	reached, n, err := s.index.Repair(ctx, removals)
+	s.report(ctx, "rehomed", n)
+	return n == len(reached), err
 }
 
 // putRehomed puts rows into their new places, but for those beyond the horizon.
