@@ -186,7 +186,7 @@ func (c *Client) Console() *console.Console {
 	cfg := c.parts.Config
 	return console.New(console.Config{
 		Namespace: cfg.Namespace, Queues: cfg.Queues, Limits: cfg.Limits, Grace: cfg.Daemon.Grace, Retention: cfg.Daemon.Retention,
-		Servers: c.parts.Servers(), MakeTopic: c.parts.Stream.EnsureQueue,
+		Servers: c.parts.Servers(),
 	}, c.parts.Store, c.parts.Index, c.Client)
 }
 

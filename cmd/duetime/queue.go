@@ -68,8 +68,8 @@ func (t *tool) queueAdd() *cobra.Command {
 		Use: "add QUEUE", Short: "Add a queue to those of the configuration, without a restart", Args: cobra.ExactArgs(1),
 		Long: `Add a queue to those of the configuration, without a restart.
 
-This makes its topic and then the queue. Services may schedule into it at once; event, daemon and console know it within two
-seconds. Start workers with handlers for it: a running worker keeps its queues.`,
+Services may schedule into it at once; event, daemon and console know it within two seconds. Start workers with handlers for it: a
+running worker keeps its queues. The first of them makes its topic.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.changeQueue(cmd.Context(), (*console.Console).AddQueue, args[0], "is added", "is there already")
 		},

@@ -66,7 +66,7 @@ func TestQueueLimits(t *testing.T) {
 	}
 }
 
-// The tool adds a queue with its topic, and retires it once nothing uses it.
+// The tool adds a queue, and retires it once nothing uses it.
 func TestAddAndRetireQueue(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)

@@ -42,5 +42,5 @@ allow game --operation Write $compensations
 allow api --operation Write $compensations
 
 allow operator --operation Write $compensations
-allow operator --operation Describe --operation Create $hints
+allow operator --operation Describe $hints
 allow operator --operation Describe --group "$NAMESPACE." --resource-pattern-type prefixed

@@ -53,20 +53,17 @@ func named(topics []Topic, name string) bool {
 	return slices.ContainsFunc(topics, func(t Topic) bool { return t.Name == name })
 }
 
-// Ensure creates the missing ones of these topics; of Config.Topics and the further ones if none is given. Several processes may do so at once. When it returned nil, the broker
+// Ensure creates the missing ones of Config.Topics and of the further topics. Several processes may do so at once. When it returned nil, the broker
 // knows every topic. An error joins the errors of single topics; the others were created. It takes at most five seconds.
 //
 // Timestamps are the broker's (LogAppendTime), so that no producer's clock can hold up retention or have its messages
 // refused.
-func (c *Client) Ensure(ctx context.Context, topics ...Topic) error {
+func (c *Client) Ensure(ctx context.Context) error {
 	if err := c.ensuring.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("ensure topics: %w", err)
 	}
 	defer c.ensuring.Release(1)
-	if len(topics) == 0 {
-		topics = c.wanted()
-	}
-	err := c.ensure(ctx, topics)
+	err := c.ensure(ctx, c.wanted())
 	return cmp.Or(Refusal(err), err)
 }
 

@@ -198,12 +198,10 @@ func testMissingTopic(t *testing.T, u under) {
 	fetch(t, consume(t, u, "default").session(), 1)
 }
 
-// The topic of a further queue is made when it is ensured, or missing where it is wanted.
+// The topic of a further queue is made when it is missing where it is wanted.
 func testFurtherQueues(t *testing.T, u under) {
-	ensured, wanted := entry("a", 1), entry("a", 2)
-	ensured.Queue, wanted.Queue = "ensured", "wanted"
-	pipelinetest.Must(t, u.EnsureQueue(t.Context(), "ensured"))
-	publish(t, u, ensured)
+	wanted := entry("a", 1)
+	wanted.Queue = "wanted"
 	if errs := u.Publish(t.Context(), []protocol.Entry{wanted}, 1); len(errs) != 1 || !isPermanent(errs[0]) {
 		t.Errorf("before: %v, want a permanent error", errs)
 	}

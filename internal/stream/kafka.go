@@ -26,7 +26,7 @@ type Kafka struct {
 
 // Broker carries the records. It is a broker.Client, or a test's broker in memory, and is described there.
 type Broker interface {
-	Ensure(ctx context.Context, topics ...broker.Topic) error
+	Ensure(ctx context.Context) error
 	SetFurther(topics []broker.Topic)
 	Ping(ctx context.Context) error
 	Close() error
@@ -95,14 +95,6 @@ func (k *Kafka) Ping(ctx context.Context) error { return k.broker.Ping(ctx) }
 //
 // Queue topics have the configured partitions, the other two at most four.
 func (k *Kafka) Ensure(ctx context.Context) error { return k.broker.Ensure(ctx) }
-
-// EnsureQueue is Ensure for the topic of one queue alone.
-func (k *Kafka) EnsureQueue(ctx context.Context, queue string) error {
-	if err := checkName("queue", queue); err != nil {
-		return err
-	}
-	return k.broker.Ensure(ctx, k.cfg.queueTopic(queue))
-}
 
 // SetFurther has the topics of further queues created where they are missing, like those of the configured ones, in place of those of an
 // earlier call.

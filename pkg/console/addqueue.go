@@ -56,8 +56,9 @@ func (c *Console) CheckQueue(ctx context.Context, queue string) error {
 
 func (c *Console) isConfigured(queue string) bool { return slices.Contains(c.cfg.Queues, queue) }
 
-// AddQueue makes a queue's topic, and then the queue: services may schedule into it at once, workers that are started for it run its
-// tasks, and the event process and the daemon know it within two seconds. added is false if the deployment has it.
+// AddQueue adds a queue: services may schedule into it at once, workers that are started for it run its tasks, and the event process and
+// the daemon know it within two seconds. Its topic is made by who needs it first: a worker of it, or the event process. added is false if the
+// deployment has it.
 func (c *Console) AddQueue(ctx context.Context, queue string) (added bool, err error) {
 	names, err := c.QueueNames(ctx)
 	if err != nil || slices.Contains(names, queue) {
@@ -65,11 +66,6 @@ func (c *Console) AddQueue(ctx context.Context, queue string) (added bool, err e
 	}
 	if err := protocol.CheckNewQueue(queue, names); err != nil {
 		return false, err
-	}
-	if c.cfg.MakeTopic != nil {
-		if err := c.cfg.MakeTopic(ctx, queue); err != nil {
-			return false, fmt.Errorf("make the topic of queue %s: %w", queue, err)
-		}
 	}
 	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
 		if added, err = c.store.AddQueue(ctx, tx, queue, changes.Moment()); err != nil || !added {

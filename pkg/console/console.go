@@ -39,8 +39,6 @@ type Config struct {
 	Audits    []Audit               // of services, for their own data
 	// Servers ask the servers besides the database, by the names Redis, Kafka and ZooKeeper, whether they answer.
 	Servers map[string]func(ctx context.Context) error
-	// MakeTopic makes the topic of a queue that is added; nil: queues need none.
-	MakeTopic func(ctx context.Context, queue string) error
 }
 
 // serviceActor returns the actor of a service that gives no other one.

@@ -57,8 +57,8 @@ func queueWords() map[string]words {
 		"ask.queue.add":  {"Add a queue", "添加队列"},
 		"hint.queue.add": {"letters, digits or . _ -", "字母、数字或 . _ -"},
 		"fact.queue.add": {
-			"Its topic is made. Services may schedule into it at once; start workers with handlers for it.",
-			"将创建其主题。服务可立即向其安排任务；请启动带有相应处理程序的工作进程。",
+			"Services may schedule into it at once; start workers with handlers for it.",
+			"服务可立即向其安排任务；请启动带有相应处理程序的工作进程。",
 		},
 		"did.queue.add":    {"The queue %s is added.", "已添加队列 %s。"},
 		"did.queue.there":  {"The queue %s is there already; nothing was changed.", "队列 %s 已存在，未作修改。"},

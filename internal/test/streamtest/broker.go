@@ -52,14 +52,11 @@ func (b *Broker) SetFurther(topics []broker.Topic) {
 	b.wanted = slices.Concat(b.cfg.Topics, topics)
 }
 
-// Ensure creates these topics; all that are configured, and the further ones, if none is given.
-func (b *Broker) Ensure(_ context.Context, topics ...broker.Topic) error {
+// Ensure creates the topics that are configured, and the further ones.
+func (b *Broker) Ensure(context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(topics) == 0 {
-		topics = b.wanted
-	}
-	for _, t := range topics {
+	for _, t := range b.wanted {
 		b.ensure(t)
 	}
 	return b.open()
