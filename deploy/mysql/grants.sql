@@ -6,8 +6,8 @@
 -- Each long-running process writes a row of its own in duetime_processes, and deletes those of processes that crashed.
 --
 -- Who schedules into a queue of `duetime queue add` locks its row of duetime_requests. MySQL before 8.0.22 wants one of the rights UPDATE
--- and DELETE for that, beside SELECT: give it to duetime_game, duetime_worker and duetime_api there, if you add queues. So it does for
--- duetime_ended, where whoever changes a task looks for one that is not in duetime_tasks: give it to these three and duetime_operator there.
+-- and DELETE for that, beside SELECT: give it to duetime_game and duetime_worker there, if you add queues. So it does for duetime_ended,
+-- where whoever changes a task looks for one that is not in duetime_tasks: give it to these two, duetime_api and duetime_operator there.
 --
 -- Nobody updates or deletes a line of the history, but for the daemon, which deletes what is past its retention.
 
@@ -19,7 +19,8 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_event@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_event@'%';
 
 -- daemon: elections, sweeps, rows that go to another shard, operations on many tasks, the next task of a recurrence that was left
--- behind, what is left of blocked owners (it locks their rows, which wants DELETE), and the end of pauses, and of what is past its retention; the
+-- behind, what is left of blocked owners (it locks their rows, which wants DELETE), and the end of pauses, of what is past its retention, and
+-- of what is left of queues that nobody uses; the
 -- witness (daemon.witness) schedules tasks and a recurrence. (UPDATE of tasks is of the whole table, as an INSERT with ON DUPLICATE KEY UPDATE wants it for every
 -- column that it inserts.)
 GRANT SELECT, UPDATE (shards_from, moved, to_move, horizon_ms, partial) ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
@@ -34,14 +35,14 @@ GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_groups TO duetime_daemon@'%'
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_group_parts TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_recurrences TO duetime_daemon@'%';
 GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_operations TO duetime_daemon@'%';
-GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
+GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
 GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_pauses TO duetime_daemon@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_history TO duetime_daemon@'%';
-GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_daemon@'%';
+GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_limits TO duetime_daemon@'%';
 GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_daemon@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_witness_plays TO duetime_daemon@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_witness_effects TO duetime_daemon@'%';
-GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_handovers TO duetime_daemon@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_handovers TO duetime_daemon@'%';
 -- For the alert DuetimeTransactionOld the daemon has to see other users' transactions. The right shows it their statements too, so it is
 -- yours to give:
 -- GRANT PROCESS ON *.* TO duetime_daemon@'%';
@@ -84,7 +85,7 @@ GRANT SELECT ON `${SCHEMA}`.duetime_pauses TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_game@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_game@'%';
 
--- api: schedules, moves, cancels and retries tasks for its callers, and makes operations.
+-- api: schedules, moves, cancels and retries tasks for its callers, makes operations, and adds and retires queues.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_api@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_processes TO duetime_api@'%';
@@ -97,9 +98,10 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_groups TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_group_parts TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_api@'%';
-GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_api@'%';
-GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_pauses TO duetime_api@'%';
-GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_api@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_api@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_pauses TO duetime_api@'%';
+GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_limits TO duetime_api@'%';
+GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_handovers TO duetime_api@'%';
 GRANT INSERT ON `${SCHEMA}`.duetime_history TO duetime_api@'%';
 
 -- operator: the tool duetime, but for migrate. It looks at everything, asks the processes for things, and changes tasks. It

@@ -29,6 +29,7 @@ var roles = map[string]Role{
 	duetimev1connect.OwnerServiceAwaitDueProcedure:             RoleRead,
 
 	duetimev1connect.PauseServiceListPausesProcedure: RoleRead,
+	duetimev1connect.QueueServiceListQueuesProcedure: RoleRead,
 
 	duetimev1connect.GroupServiceGetGroupProcedure:   RoleRead,
 	duetimev1connect.GroupServiceListGroupsProcedure: RoleRead,
@@ -59,6 +60,8 @@ var roles = map[string]Role{
 	duetimev1connect.OwnerServiceUnblockOwnerProcedure:         RoleOperate,
 	duetimev1connect.PauseServicePauseProcedure:                RoleOperate,
 	duetimev1connect.PauseServiceResumeProcedure:               RoleOperate,
+	duetimev1connect.QueueServiceAddQueueProcedure:             RoleOperate,
+	duetimev1connect.QueueServiceRetireQueueProcedure:          RoleOperate,
 }
 
 // access knows who may call. Without tokens everybody may.

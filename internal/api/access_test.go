@@ -48,10 +48,10 @@ func TestRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t,
 		callerOf("reader", api.RoleRead, nil, nil), callerOf("shop", api.RoleSchedule, nil, nil), callerOf("admin", api.RoleOperate, nil, nil))
-	reads := []string{"Get", "List", "Watch", "ListRecurrences", "ListBlockedOwners", "AwaitDue", "GetGroup", "ListGroups", "ListPauses"}
+	reads := []string{"Get", "List", "Watch", "ListRecurrences", "ListBlockedOwners", "AwaitDue", "GetGroup", "ListGroups", "ListPauses", "ListQueues"}
 	operates := []string{
 		"Retry", "PreviewOperation", "BeginOperation", "GetOperation", "ListOperations", "CancelOperation", "BlockOwner", "UnblockOwner",
-		"Pause", "Resume",
+		"Pause", "Resume", "AddQueue", "RetireQueue",
 	}
 	for _, path := range procedures() {
 		method := path[strings.LastIndexByte(path, '/')+1:]

@@ -84,6 +84,7 @@ func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) 
 	mux.Handle(duetimev1connect.NewOwnerServiceHandler(owners{s}, options))
 	mux.Handle(duetimev1connect.NewGroupServiceHandler(groups{s}, options))
 	mux.Handle(duetimev1connect.NewPauseServiceHandler(pauses{s}, options))
+	mux.Handle(duetimev1connect.NewQueueServiceHandler(queues{s}, options))
 	health := grpchealth.NewStaticChecker(services()...)
 	handleStandard(mux, health, options)
 	if err := handlePage(mux); err != nil {

@@ -21,7 +21,7 @@ func (c calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		limit := callTimeout
 		switch procedure {
 		case duetimev1connect.OperationServicePreviewOperationProcedure, duetimev1connect.OwnerServiceBlockOwnerProcedure,
-			duetimev1connect.OwnerServiceAwaitDueProcedure:
+			duetimev1connect.OwnerServiceAwaitDueProcedure, duetimev1connect.QueueServiceRetireQueueProcedure:
 			limit = previewTimeout
 		}
 		bounded, cancel := context.WithTimeout(ctx, limit)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -38,6 +39,7 @@ const (
 	reasonOver          = "OPERATION_OVER"
 	reasonBlocked       = "OWNER_BLOCKED"
 	reasonSealed        = "GROUP_SEALED"
+	reasonQueueUsed     = "QUEUE_USED"
 	reasonNoTask        = "NO_TASK"
 	reasonNoRecurrence  = "NO_RECURRENCE"
 	reasonNoOperation   = "NO_OPERATION"
@@ -152,6 +154,9 @@ func (f *failures) answer(ctx context.Context, procedure string, err error) *con
 	}
 	if stale, is := errors.AsType[staleError](err); is {
 		return reasoned(connect.CodeAborted, stale, reasonStale, map[string]string{"version": strconv.FormatInt(stale.stands, 10)})
+	}
+	if used, is := errors.AsType[*console.QueueUsedError](err); is {
+		return reasoned(connect.CodeFailedPrecondition, used, reasonQueueUsed, nil)
 	}
 	if errors.Is(err, errIDTaken) {
 		return reasoned(connect.CodeAlreadyExists, errIDTaken, reasonIDTaken, map[string]string{"field": pathTo(err, "task_id")})

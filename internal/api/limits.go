@@ -13,7 +13,7 @@ const (
 	maxAnswer        = 2 * 1024 * 1024        // bytes of a page or of ScheduleMany's answer: many clients refuse more than 4 MiB
 	minCompressed    = 8 * 1024               // bytes of an answer from which compressing it is worth its time
 	callTimeout      = 10 * time.Second       // of a call, if its caller does not give it less
-	previewTimeout   = 20 * time.Second       // of a preview, which reads an index entry of each task that matches, of a block, which cancels each of an owner's, and of a wait
+	previewTimeout   = 20 * time.Second       // of a preview, which reads an index entry of each task that matches, of a block, which cancels each of an owner's, of a retirement, which looks at each pending row, and of a wait
 	minAwait         = 100 * time.Millisecond // that AwaitDue waits
 	maxAwait         = 10 * time.Second       // that AwaitDue waits
 	defaultAwait     = 2 * time.Second        // that AwaitDue waits

@@ -21,6 +21,7 @@ func services() []string {
 	return []string{
 		duetimev1connect.TaskServiceName, duetimev1connect.RecurrenceServiceName, duetimev1connect.OperationServiceName,
 		duetimev1connect.OwnerServiceName, duetimev1connect.GroupServiceName, duetimev1connect.PauseServiceName,
+		duetimev1connect.QueueServiceName,
 	}
 }
 

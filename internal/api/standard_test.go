@@ -66,7 +66,7 @@ func TestReflection(t *testing.T) {
 	pipelinetest.Must(t, err)
 	slices.Sort(services)
 	want := []protoreflect.FullName{
-		"duetime.v1.GroupService", "duetime.v1.OperationService", "duetime.v1.OwnerService", "duetime.v1.PauseService", "duetime.v1.RecurrenceService", "duetime.v1.TaskService",
+		"duetime.v1.GroupService", "duetime.v1.OperationService", "duetime.v1.OwnerService", "duetime.v1.PauseService", "duetime.v1.QueueService", "duetime.v1.RecurrenceService", "duetime.v1.TaskService",
 	}
 	if d := cmp.Diff(want, services); d != "" {
 		t.Errorf("services (-want +got):\n%s", d)

@@ -113,6 +113,7 @@ type clients struct {
 	duetimev1connect.OperationServiceClient
 	duetimev1connect.GroupServiceClient
 	duetimev1connect.PauseServiceClient
+	duetimev1connect.QueueServiceClient
 }
 
 // transports are the forms in which the API can be called.
@@ -136,6 +137,7 @@ func (w *world) dial(t testing.TB, token string, options ...connect.ClientOption
 		duetimev1connect.NewOperationServiceClient(h, w.url, options...),
 		duetimev1connect.NewGroupServiceClient(h, w.url, options...),
 		duetimev1connect.NewPauseServiceClient(h, w.url, options...),
+		duetimev1connect.NewQueueServiceClient(h, w.url, options...),
 	}
 }
 

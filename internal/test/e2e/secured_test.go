@@ -57,6 +57,21 @@ func TestSecured(t *testing.T) {
 		pipelinetest.Must(t, f.servers.Redis.Thaw())
 		awaitEaten(t, url, pet, 1)
 	})
+	t.Run("queues by the API", func(t *testing.T) {
+		post := func(method string) {
+			t.Helper()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apps["api"].URL(t, "api")+"/duetime.v1.QueueService/"+method,
+				strings.NewReader(`{"queue": "pushes"}`))
+			pipelinetest.Must(t, err)
+			req.Header.Set("Content-Type", "application/json")
+			answer(t, req, http.StatusOK)
+		}
+		post("AddQueue")
+		if code, out := f.Duetime(t, "queue", "rate", "pushes", "50/m"); code != 0 {
+			t.Errorf("a limit of the queue: exit code %d: %s", code, out)
+		}
+		post("RetireQueue")
+	})
 	t.Run("witness", f.witness)
 	t.Run("tool", func(t *testing.T) { f.look(t) })
 	t.Run("profiles", func(t *testing.T) { f.profile(t, apps["worker"]) })
