@@ -250,7 +250,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 		cfg.Worker.Queues = mux.Queues()
 	}
 	defer presence.Start(presence.Config{
-		ID: w.ID(), Role: "worker", Queues: cfg.Worker.Queues, Kinds: mux.Kinds(), Calls: w.Calls, Logger: c.parts.Log,
+		ID: w.ID(), Role: "worker", Configured: cfg.Queues, Queues: cfg.Worker.Queues, Kinds: mux.Kinds(), Calls: w.Calls, Logger: c.parts.Log,
 	}, c.parts.Store).Stop()
 	return c.work(ctx, w)
 }

@@ -56,7 +56,7 @@ func run(ctx context.Context, env *process.Env) error {
 	if err := client.Ready(ctx); err != nil {
 		return err
 	}
-	defer presence.Start(presence.Config{Role: "api", Logger: env.Log()}, rows).Stop()
+	defer presence.Start(presence.Config{Role: "api", Configured: cfg.Queues, Logger: env.Log()}, rows).Stop()
 	if _, err := env.ServeBy(ctx, server, "api", section.Listen); err != nil {
 		return err
 	}

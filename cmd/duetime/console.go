@@ -53,7 +53,7 @@ Without users, tokens and proxies everybody on this machine may do everything, a
 				return err
 			}
 			return t.withParts(cmd.Context(), func(p *parts.Parts, c *console.Console) error {
-				defer presence.Start(presence.Config{Role: "console", Logger: t.log}, p.Store).Stop()
+				defer presence.Start(presence.Config{Role: "console", Configured: p.Config.Queues, Logger: t.log}, p.Store).Stop()
 				return t.serveConsole(cmd.Context(), c, cfg, addr)
 			})
 		},

@@ -77,7 +77,7 @@ func Stand(ctx context.Context, env *process.Env, p *parts.Parts, c Candidate) e
 	if err := p.AwaitSchema(ctx); err != nil {
 		return err
 	}
-	reporter := presence.Start(presence.Config{Role: c.Name, Logger: p.Log}, p.Store)
+	reporter := presence.Start(presence.Config{Role: c.Name, Configured: p.Config.Queues, Logger: p.Log}, p.Store)
 	defer reporter.Stop()
 	elector, err := openElector(p, func(leading bool, epoch int64) {
 		metrics.changed(leading, epoch)

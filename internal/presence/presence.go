@@ -1,6 +1,7 @@
 // Package presence keeps a process's row in duetime_processes, by which operators see which processes are alive, and who
 // leads, and what runs. It promises that a clean stop is written in the row, and that whatever happens to it never hurts the process:
-// trouble is logged, and nobody waits for a report. Nothing is decided by these rows; the epochs fence old leaders.
+// trouble is logged, and nobody waits for a report. No task is decided by these rows, and the epochs fence old leaders; a queue that
+// a living process has is neither retired nor forgotten.
 package presence
 
 import (
@@ -26,12 +27,13 @@ const (
 
 // Config says what a process is.
 type Config struct {
-	ID     string // of this run, as rows of tasks name it; a new one by default
-	Role   string
-	Queues []string               // whose tasks it runs
-	Kinds  []string               // for which it has a handler
-	Calls  func() []protocol.Call // what it runs, the longest first; nil: it runs nothing
-	Logger *slog.Logger
+	ID         string // of this run, as rows of tasks name it; a new one by default
+	Role       string
+	Configured []string               // queues of its configuration
+	Queues     []string               // whose tasks it runs
+	Kinds      []string               // for which it has a handler
+	Calls      func() []protocol.Call // what it runs, the longest first; nil: it runs nothing
+	Logger     *slog.Logger
 }
 
 // Reporter reports one process.
@@ -55,7 +57,7 @@ func Start(cfg Config, st *store.Store) *Reporter {
 		store: st, log: cfg.Logger, calls: cfg.Calls, began: time.Now(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
 		row: store.Process{
 			ID: cmp.Or(cfg.ID, task.NewID().String()), Role: cfg.Role, Host: cmp.Or(host, "unknown"), Version: build.Read().Version,
-			Detail: store.ProcessDetail{PID: os.Getpid(), Queues: cfg.Queues, Kinds: cfg.Kinds},
+			Detail: store.ProcessDetail{PID: os.Getpid(), Configured: cfg.Configured, Queues: cfg.Queues, Kinds: cfg.Kinds},
 		},
 	}
 	go r.run(ctx)

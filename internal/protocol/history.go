@@ -28,7 +28,7 @@ const (
 	EventExtra     = "extra"    // of a recurrence: a task was made beside those of the timetable
 	EventLimited   = "limited"  // a queue got another limit of rate or concurrency
 	EventAdded     = "added"    // a queue, by an operator
-	EventRetired   = "retired"  // a queue that was added
+	EventRetired   = "retired"  // a queue that was added, or one whose limits and pauses the daemon has forgotten as nobody used it
 	EventDegraded  = "degraded" // looks at MySQL stand in for a queue's hints; told again each minute
 	EventRecovered = "recovered"
 	EventBlocked   = "blocked"   // an owner's tasks were cancelled, and no others are made

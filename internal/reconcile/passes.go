@@ -52,7 +52,8 @@ func (r *Reconciler) chores() []pass {
 		{name: "groups", interval: groupsInterval, sleep: byTime, run: chore((&groups{r: r}).pass)},
 		// moves tasks that ended a while ago to a table of their own
 		{name: "archive", interval: archiveEvery, sleep: byTime, run: chore(r.archive)},
-		// deletes finished rows past their retention, and history, recurrences, operations and groups of the same age
+		// deletes finished rows past their retention, history, recurrences, operations and groups of the same age, and what is left of
+		// queues that nobody has used for as long
 		{name: "purge", interval: min(time.Minute, r.cfg.Retention), sleep: byTime, run: chore((&purge{r: r}).pass)},
 	}
 }

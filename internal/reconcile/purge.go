@@ -6,14 +6,19 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/protocol"
 )
 
-const purgeBatch = 500 // rows deleted by one statement, which locks them
+const (
+	purgeBatch = 500                // rows deleted by one statement, which locks them
+	queueKept  = 7 * 24 * time.Hour // what is left of an unused queue, at least: a queue may be between two configurations, or run once a day
+)
 
 // unsettled is how long ago a row may have changed that the changed pass has still to compare.
 func (r *Reconciler) unsettled() time.Duration { return r.cfg.Longest + 2*windowMargin }
 
-// purge deletes finished rows past their retention, and lines of the history, recurrences, operations and groups of the same age.
+// purge deletes finished rows past their retention, and lines of the history, recurrences, operations and groups of the same age, and what
+// is left of queues that nobody has used for as long.
 type purge struct {
 	r      *Reconciler
 	purged time.Time // finished rows that changed before this moment are gone, as far as this term knows; zero before the first pass
@@ -32,7 +37,23 @@ func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
 		n, err := purge(ctx, before, purgeBatch)
 		more, errs = more || n == purgeBatch, append(errs, err)
 	}
+	if !more { // it reads small tables whole, and is in no haste
+		errs = append(errs, p.queues(ctx, now()))
+	}
 	return loop.Result{More: more}, errors.Join(errs...)
+}
+
+// queues forgets what is left of queues that nobody uses any more, and says so in the history, which told of the limits and pauses.
+func (p *purge) queues(ctx context.Context, now time.Time) error {
+	queues, err := p.r.store.PurgeQueues(ctx, p.r.cfg.Queues, now, now.Add(-max(p.r.cfg.Retention, queueKept)))
+	if len(queues) == 0 {
+		return err
+	}
+	lines := make([]protocol.Event, len(queues))
+	for i, queue := range queues {
+		lines[i] = protocol.Event{At: now, Name: protocol.EventRetired, Actor: p.r.cfg.Name, Detail: queue}
+	}
+	return errors.Join(err, p.r.store.Record(ctx, nil, lines))
 }
 
 // tasks deletes finished rows of both tables, and measures how far it is behind.

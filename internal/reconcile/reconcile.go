@@ -76,6 +76,8 @@ type Store interface {
 	PurgeRecurrences(ctx context.Context, before time.Time, limit int) (int, error)
 	// PurgeGroups is PurgeHistory for groups that have ended, and of whose members no row is left.
 	PurgeGroups(ctx context.Context, before time.Time, limit int) (int, error)
+	// PurgeQueues forgets rows of queues that nobody has used since before, but for these, and returns their names.
+	PurgeQueues(ctx context.Context, configured []string, now, before time.Time) ([]string, error)
 	// Unchecked reads, by name, open groups after this one that have not changed since a moment, and were not checked since another one.
 	Unchecked(ctx context.Context, changed, checked time.Time, after string, limit int) ([]string, error)
 	// CountMembers reads a group's counts and a page of its members' rows, behind one, at one moment and without a lock. It
@@ -146,6 +148,7 @@ type Config struct {
 	AuditRate int           // rows, and members, compared a second once drift was found; default 8000
 	Settle    time.Duration // from a change of the layout until all processes know it; default 10 s
 	Horizon   time.Duration // how far ahead tasks stand in the index; 0: all do
+	Queues    []string      // of the configuration
 	Layout    func(ctx context.Context) (protocol.Layout, error)
 	Hooks     *ledger.Hooks // see what a transaction did; nil: none
 	Logger    *slog.Logger

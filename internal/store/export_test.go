@@ -185,3 +185,16 @@ func WalkEndedSQL(after, end protocol.Cursor) []Statement {
 	ofRows, args := q.order().sqlUntil(MySQL, q.window(), end)
 	return []Statement{{ofEnd, endArgs}, {"SELECT id" + ofRows, args}}
 }
+
+// LeftQueue is what the rows under a queue's name say.
+type LeftQueue = leftQueue
+
+// LeftQueues reads which queues have rows.
+func (s *Store) LeftQueues(ctx context.Context) (map[string]LeftQueue, error) {
+	return s.leftQueues(ctx)
+}
+
+// PurgeQueue is the last step of PurgeQueues, for a queue as it was read.
+func (s *Store) PurgeQueue(ctx context.Context, queue string, q LeftQueue) (gone bool, err error) {
+	return s.purgeQueue(ctx, queue, q)
+}

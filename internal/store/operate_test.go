@@ -25,6 +25,8 @@ func TestOperateConformance(t *testing.T) {
 		"pauses until a time":      timedPauses,
 		"queues that were added":   addedQueues,
 		"uses of a queue":          queueUses,
+		"purge of queues":          purgeQueues,
+		"late purge of queues":     purgeQueuesLate,
 		"paused rows":              pausedRows,
 		"resignations":             resignations,
 		"history":                  history,

@@ -40,6 +40,8 @@ type ProcessDetail struct {
 	Epoch  int64    `json:"epoch,omitempty"`  // of the term that it leads; 0: it leads none
 	Ended  bool     `json:"ended,omitempty"`  // it has stopped; what it ran, read and led is no longer said
 
+	Configured []string `json:"configured,omitempty"` // queues of its configuration
+
 	Calls []protocol.Call `json:"calls,omitempty"` // what it runs, the longest first
 }
 

@@ -15,6 +15,7 @@ import (
 const (
 	pauseRequest  = "pause:"  // before the queue; the row stays until the queue is resumed, or the pause has ended by itself
 	queueRequest  = "queue:"  // before a queue that the configuration need not have; the row stays until the queue is retired
+	unusedRequest = "unused:" // before a queue that the daemon has found unused; the row stays until the queue is used or forgotten
 	resignRequest = "resign:" // before the election's name; the row stays forever, since later terms have higher epochs
 )
 

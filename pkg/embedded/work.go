@@ -45,7 +45,7 @@ func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 		return fmt.Errorf("embedded: %w", err)
 	}
 	defer presence.Start(presence.Config{
-		ID: w.ID(), Role: "embedded", Queues: mux.Queues(), Kinds: mux.Kinds(), Calls: w.Calls, Logger: p.cfg.Logger,
+		ID: w.ID(), Role: "embedded", Configured: p.cfg.Queues, Queues: mux.Queues(), Kinds: mux.Kinds(), Calls: w.Calls, Logger: p.cfg.Logger,
 	}, p.store).Stop()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, stage := range stages {
@@ -97,7 +97,7 @@ func (p *Pipeline) stages(mux *worker.Mux) (*engine.Worker, []stage, error) {
 		return nil, nil, err
 	}
 	r, err := reconcile.New(reconcile.Config{
-		Interval: p.cfg.Interval, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
+		Interval: p.cfg.Interval, Grace: p.cfg.Grace, Retention: p.cfg.Retention, Queues: p.cfg.Queues,
 		Layout: p.store.Layout, Hooks: ledger.Hooks(), Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
 	}, p.store, nil, nil)
 	if err != nil {
