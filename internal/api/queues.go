@@ -43,9 +43,9 @@ func (s queues) ListQueues(ctx context.Context, r *v1.ListQueuesRequest) (*v1.Li
 	if err != nil {
 		return nil, err
 	}
-	rest := slices.DeleteFunc(all, func(q console.QueueLimit) bool { return q.Queue <= after })
-	out := &v1.ListQueuesResponse{Queues: messages(rest[:min(len(rest), limit)], queueMessage)}
-	if n := len(out.Queues); n < len(rest) {
+	page := slices.DeleteFunc(all, func(q console.QueueLimit) bool { return q.Queue <= after })
+	out := &v1.ListQueuesResponse{Queues: messages(page[:min(len(page), limit)], queueMessage)}
+	if n := len(out.Queues); n < len(page) {
 		out.NextCursor = out.Queues[n-1].GetQueue()
 	}
 	return out, nil

@@ -169,3 +169,33 @@ type lapStore struct {
 
 func (s lapStore) Purge(context.Context, time.Time, int) (int, bool, error) { return s.n, true, nil }
 func (s lapStore) Purged() time.Time                                        { return s.upTo }
+
+// What is left of a queue that nobody uses goes after its time, and the history tells of it. A queue of the daemon's configuration stays.
+func TestPurgeForgetsUnusedQueues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{Queues: []string{"ours"}, Retention: time.Hour})
+	ctx := t.Context()
+	for _, queue := range []string{"gone", "ours"} {
+		pipelinetest.Must(t, w.rows.SetRate(ctx, w.rows.DB(), queue, &task.Rate{Calls: 1, Per: time.Second}))
+	}
+	p := &purge{r: w.Reconciler}
+	left := func(want int) {
+		t.Helper()
+		w.run(t, p.pass)
+		limits, err := w.rows.Limits(ctx)
+		pipelinetest.Must(t, err)
+		if _, stays := limits["ours"]; len(limits) != want || !stays {
+			t.Errorf("limits are left of %v, want %d", limits, want)
+		}
+	}
+	left(2)
+	w.now = base.Add(queueKept - time.Minute)
+	left(2)
+	w.now = base.Add(queueKept + time.Minute)
+	left(1)
+	var told int
+	pipelinetest.Must(t, w.rows.DB().Get(&told, "SELECT COUNT(*) FROM duetime_history WHERE event = ? AND detail = 'gone'", protocol.EventRetired))
+	if told != 1 {
+		t.Errorf("the history tells of it %d times", told)
+	}
+}

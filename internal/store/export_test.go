@@ -195,6 +195,6 @@ func (s *Store) LeftQueues(ctx context.Context) (map[string]LeftQueue, error) {
 }
 
 // PurgeQueue is the last step of PurgeQueues, for a queue as it was read.
-func (s *Store) PurgeQueue(ctx context.Context, queue string, q LeftQueue) (gone bool, err error) {
+func (s *Store) PurgeQueue(ctx context.Context, queue string, q LeftQueue) (purged bool, err error) {
 	return s.purgeQueue(ctx, queue, q)
 }

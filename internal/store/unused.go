@@ -42,7 +42,7 @@ func (s *Store) PurgeQueues(ctx context.Context, configured []string, now, befor
 	}
 	used = append(used, configured...)
 	for name, q := range left {
-		gone := false
+		purged := false
 		switch isUsed := slices.Contains(used, name); {
 		case q.marked == 0 && !isUsed:
 			err = s.markUnused(ctx, name, q.limit, now)
@@ -50,12 +50,12 @@ func (s *Store) PurgeQueues(ctx context.Context, configured []string, now, befor
 		case isUsed || q.stale():
 			_, err = s.unmark(ctx, s.db, name, q)
 		case q.marked < before.UnixMilli():
-			gone, err = s.purgeQueue(ctx, name, q)
+			purged, err = s.purgeQueue(ctx, name, q)
 		}
 		if err != nil {
 			return forgotten, fmt.Errorf("forget what is left of queue %s: %w", name, err)
 		}
-		if gone {
+		if purged {
 			forgotten = append(forgotten, name)
 		}
 	}
@@ -118,7 +118,7 @@ func (s *Store) unmark(ctx context.Context, tx sqlx.ExecerContext, queue string,
 
 // purgeQueue forgets the rows under a queue's name with its mark. It leaves all of them if something uses the queue, if another
 // daemon was here since, or if the limit is another one by now.
-func (s *Store) purgeQueue(ctx context.Context, queue string, q leftQueue) (gone bool, err error) {
+func (s *Store) purgeQueue(ctx context.Context, queue string, q leftQueue) (purged bool, err error) {
 	uses, err := s.QueueUses(ctx, s.db, queue)
 	if err != nil {
 		return false, err

@@ -89,8 +89,8 @@ func purgeQueuesLate(t *testing.T, s *store.Store) {
 		value[[]string](t)(s.PurgeQueues(ctx, nil, now, now))
 		read := value[map[string]store.LeftQueue](t)(s.LeftQueues(ctx))[queue]
 		meanwhile()
-		if gone := value[bool](t)(s.PurgeQueue(ctx, queue, read)); gone || leftBy(t, s, queue) != 4 {
-			t.Errorf("queue %s: gone %v, %d rows are left", queue, gone, leftBy(t, s, queue))
+		if purged := value[bool](t)(s.PurgeQueue(ctx, queue, read)); purged || leftBy(t, s, queue) != 4 {
+			t.Errorf("queue %s: purged %v, %d rows are left", queue, purged, leftBy(t, s, queue))
 		}
 	}
 }
