@@ -273,7 +273,7 @@ func (s *Store) provider(ctx context.Context, db *sqlx.DB, files fs.FS) (*goose.
 		return nil, err
 	}
 	if p.name == vitess { // it finds no table by a condition that names DATABASE() in an OR, as goose's has without a schema
-		table = s.schema + "." + table
+		table = s.keyspace() + "." + table
 	}
 	provider, err := goose.NewProvider(dialect, db.DB, files,
 		goose.WithTableName(table), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))

@@ -105,16 +105,24 @@ func (s *Store) checkUnsharded(ctx context.Context) error {
 	var keyspace, sharded, foreignKeys, comment string
 	var is bool
 	err := forEach(ctx, s.db, "SHOW VSCHEMA KEYSPACES", nil, []any{&keyspace, &sharded, &foreignKeys, &comment}, func() {
-		is = is || keyspace == s.schema && sharded == "true"
+		is = is || keyspace == s.keyspace() && sharded == "true"
 	})
 	if err != nil {
 		return fmt.Errorf("ask whether the keyspace is sharded: %w", err)
 	}
 	if is {
-		return &SettingError{"keyspace " + s.schema, "sharded", "unsharded: a COMMIT on several shards may take effect on some of them only, " +
+		return &SettingError{"keyspace " + s.keyspace(), "sharded", "unsharded: a COMMIT on several shards may take effect on some of them only, " +
 			"and an effect could be lost or come twice (promise P2)"}
 	}
 	return nil
+}
+
+// keyspace returns the keyspace of a DSN for Vitess, which may also name a shard and a kind of tablet: game:0@primary.
+func (s *Store) keyspace() string {
+	if end := strings.IndexAny(s.schema, ":@"); end >= 0 {
+		return s.schema[:end]
+	}
+	return s.schema
 }
 
 // CheckLocks returns a *SettingError if the server, or a proxy before it, does not heed SKIP LOCKED: two sessions ask for the

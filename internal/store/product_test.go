@@ -85,8 +85,9 @@ func TestProductsThatAreNotMySQL(t *testing.T) {
 		{"8.0.32-X-Cluster-8.4.19", "PolarDB-X", "PolarDB-X"},
 		{"5.6.29-TDDL-5.4.12", "", "PolarDB-X"},
 	} {
-		if err := store.CheckProduct(t.Context(), c.version, c.comment); err == nil || !strings.Contains(err.Error(), c.name) {
-			t.Errorf("%s: %v, want it refused by name", c.name, err)
+		err := store.CheckProduct(t.Context(), c.version, c.comment)
+		if err == nil || !strings.Contains(err.Error(), c.name) || !strings.Contains(err.Error(), "P2") {
+			t.Errorf("%s: %v, want it refused by name, because of P2", c.name, err)
 		}
 	}
 	for _, c := range []struct{ version, comment, want string }{
@@ -99,4 +100,56 @@ func TestProductsThatAreNotMySQL(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.version, got, c.want)
 		}
 	}
+}
+
+// A sharded keyspace is refused by its name, even if the DSN names a kind of tablet. An unsharded one is not.
+func TestShardedKeyspace(t *testing.T) {
+	t.Parallel()
+	for _, sharded := range []string{"true", "false"} {
+		for _, target := range []string{"", "@primary", ":0@primary"} {
+			t.Run(sharded+target, func(t *testing.T) {
+				t.Parallel()
+				dsn, keyspace := vtgate(t, sharded, target)
+				want := store.SettingError{Name: "autocommit", Value: "ON"} // the next thing to be refused: a vtgate shows 1
+				if sharded == "true" {
+					want = store.SettingError{Name: "keyspace " + keyspace, Value: "sharded"}
+				}
+				err := opened(t, dsn, store.Options{}).CheckSession(t.Context())
+				got, is := errors.AsType[*store.SettingError](err)
+				if !is || got.Name != want.Name || got.Value != want.Value || strings.Contains(got.Want, "promise P2") != (sharded == "true") {
+					t.Errorf("%v, want %s refused", err, want.Name)
+				}
+			})
+		}
+	}
+}
+
+// vtgate returns a DSN of a server that answers as a vtgate, and the keyspace that the DSN names with this target.
+func vtgate(t *testing.T, sharded, target string) (dsn, keyspace string) {
+	t.Helper()
+	server := pipelinetest.MySQL(t)
+	own := server.NewSchema(t)
+	db := opened(t, own, store.Options{}).DB()
+	must(t, db.Get(&keyspace, "SELECT DATABASE()"))
+	schema := "`" + keyspace + target + "`"
+	must(t, exec(db, "CREATE DATABASE IF NOT EXISTS "+schema))
+	t.Cleanup(func() { must(t, exec(db, "DROP DATABASE "+schema)) })
+	must(t, exec(db, "CREATE TABLE "+schema+".k AS SELECT ? AS name, ? AS sharded, 'unmanaged' AS fks, '' AS comment", keyspace, sharded))
+	addr := rewriting(t, server.Addr(), "SELECT @@version, @@version_comment LIMIT 1", "SELECT '8.4.6-Vitess', 'Version: 24.0.4'")
+	return strings.Replace(own, server.Addr(), rewriting(t, addr, "SHOW VSCHEMA KEYSPACES", "SELECT * FROM k"), 1) + target, keyspace
+}
+
+// A DSN may name a kind of tablet of Vitess. The tests of internal/test/vitess run this one on a vtgate.
+func TestKeyspaceTarget(t *testing.T) {
+	t.Parallel()
+	dsn := pipelinetest.MySQL(t).NewSchema(t)
+	product := value[string](t)(opened(t, dsn, store.Options{}).Product(t.Context()))
+	if !strings.HasPrefix(product, "Vitess") {
+		t.Skipf("%s has no targets", product)
+	}
+	s := opened(t, dsn+"@primary", store.Options{})
+	migrated(t, migrated(t, s)) // the second time finds what the first has made
+	must(t, s.CheckSession(t.Context()))
+	_, err := s.Now(t.Context(), nil)
+	must(t, err)
 }

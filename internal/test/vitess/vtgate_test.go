@@ -20,7 +20,7 @@ func TestOnVitess(t *testing.T) {
 	addr := startVitess(t)
 	t.Setenv(lentMySQL, addr)
 	t.Run("store", func(t *testing.T) {
-		goTest(t, addr, "-run", "^(TestConformance|TestManyPauses)$/.*/^mysql", "./internal/store")
+		goTest(t, addr, "-run", "^(TestConformance|TestManyPauses|TestKeyspaceTarget)$/.*/^mysql", "./internal/store")
 	})
 	t.Run("console", func(t *testing.T) { goTest(t, addr, "-run", "^TestConformance$", "./pkg/console/internal/views") })
 	t.Run("protocol", func(t *testing.T) { goTest(t, addr, "./internal/test/protocoltest") })
