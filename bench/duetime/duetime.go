@@ -274,12 +274,13 @@ func spec(j queue.Job) task.Spec {
 
 func ownerOf(n int64) string { return strconv.FormatInt(n, 10) }
 
-// idOf makes a UUIDv7 out of a job's number, so that the job can be found again. Like real ones they grow with time.
+// began is when the ids of this process's jobs begin.
+var began = time.Now().UnixMilli()
+
+// idOf makes a UUIDv7 out of a job's number, so that the job can be found again. Like real ones they are of now, and grow with time.
 func idOf(job int64) (id task.ID) {
-	const began = 1_750_000_000_000
-	binary.BigEndian.PutUint64(id[:8], uint64(began+job/10)<<16)       //nolint:gosec // neither is negative
-	id[6], id[7] = 0x70, byte(job%10)                                  //nolint:gosec // a digit
-	binary.BigEndian.PutUint64(id[8:], uint64(job)*0x9e3779b97f4a7c15) //nolint:gosec // spreads like random bits
+	binary.BigEndian.PutUint64(id[:8], uint64(began+job/1000)<<16|0x7000|uint64(job%1000)) //nolint:gosec // neither is negative
+	binary.BigEndian.PutUint64(id[8:], uint64(job)*0x9e3779b97f4a7c15)                     //nolint:gosec // spreads like random bits
 	id[8] = id[8]&0x3f | 0x80
 	return id
 }

@@ -85,13 +85,13 @@ const (
 )
 
 // IsFresh reports whether an id was made in the last minutes, by its own time and this clock: no task with such an id has ended
-// long enough ago to have left its table. A clock that is ten minutes wrong makes it wrong.
+// long enough ago to have left its table. A clock that is minutes wrong makes it wrong.
 func IsFresh(id task.ID, now time.Time) bool {
 	made, is := madeAt(id)
 	return is && now.Sub(made).Abs() < fresh
 }
 
-const fresh = 5 * time.Minute
+const fresh = 10 * time.Minute
 
 // madeAt is the time of a UUIDv7.
 func madeAt(id task.ID) (time.Time, bool) {
