@@ -196,7 +196,7 @@ func insertAgain(t *testing.T, s *store.Store) {
 	archived(t, s, t0.Add(time.Hour))
 	fresh := newTask(t, "cid", 0)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		got, err := s.InsertAgain(ctx, tx, append(slices.Clone(specs), fresh), time.Now().Add(time.Hour))
+		got, err := s.InsertUnlessEnded(ctx, tx, append(slices.Clone(specs), fresh), time.Now().Add(time.Hour))
 		must(t, err)
 		for i, want := range []task.State{task.Done, task.Done, task.Pending, task.Pending} {
 			if got[i].ID != append(slices.Clone(specs), fresh)[i].ID || got[i].State != want {

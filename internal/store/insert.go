@@ -66,10 +66,10 @@ func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 	return s.existing(ctx, q, tasks)
 }
 
-// InsertAgain is Insert of tasks of which some may have been inserted before, have ended and have left duetime_tasks: those are found by ids
+// InsertUnlessEnded is Insert of tasks of which some may have been inserted before, have ended and have left duetime_tasks: those are found by ids
 // that are not fresh, and answered as they are. One that leaves at this very moment is inserted once more: no worker runs it
 // (protocol.IDEnded).
-func (s *Store) InsertAgain(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) ([]task.Task, error) {
+func (s *Store) InsertUnlessEnded(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) ([]task.Task, error) {
 	old := slices.DeleteFunc(protocol.IDs(tasks), func(id task.ID) bool { return protocol.IsFresh(id, now) })
 	if len(old) == 0 {
 		return s.Insert(ctx, q, tasks)

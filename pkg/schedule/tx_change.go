@@ -15,9 +15,9 @@ import (
 
 // rowWriter is what changes need of the store. q is the transaction.
 type rowWriter interface {
-	// InsertAgain inserts new tasks, and returns for each the row that stands. Some may have been inserted before, and have ended. The time is
+	// InsertUnlessEnded inserts new tasks, and returns for each the row that stands. Some may have been inserted before, and have ended. The time is
 	// the database's.
-	InsertAgain(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) ([]task.Task, error)
+	InsertUnlessEnded(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) ([]task.Task, error)
 	// Lock locks rows in id order and returns those that exist.
 	Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error)
 	// LockOwner locks the owner's pending rows ("" kind: of any kind), at most task.MaxPerCall+1, in id order. The time is

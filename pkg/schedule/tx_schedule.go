@@ -77,7 +77,7 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec, group string) 
 	for i := range wanted {
 		wanted[i].CreatedAt, wanted[i].UpdatedAt, wanted[i].Group = now, now, group
 	}
-	standing, err := t.rows.InsertAgain(ctx, t.db, wanted, now)
+	standing, err := t.rows.InsertUnlessEnded(ctx, t.db, wanted, now)
 	if err == nil {
 		err = t.checkOtherNames(ctx, specs, standing, now)
 	}
