@@ -98,9 +98,10 @@ func (s *Store) Archive(ctx context.Context, before time.Time, limit int) (n int
 	return n, more, nil
 }
 
-// toArchive is the condition on a row that may leave, but for its time. An id that duetime_ended has already is of a program that
-// inserted it once more, long after its task had ended: it stays until its retention is over.
-var toArchive = "state IN (1, 2) AND dedup_key IS NULL AND finished_at > 0 AND NOT EXISTS (SELECT 1 FROM duetime_ended AS e WHERE e.id = duetime_tasks.id)"
+// toArchive is the condition on a row that may leave, but for its time: its end was its last change, so that the order of ends is that of
+// changes. An id that duetime_ended has already is of a program that inserted it once more, long after its task had ended. Others stay until their
+// retention is over.
+var toArchive = "state IN (1, 2) AND dedup_key IS NULL AND finished_at = updated_at AND NOT EXISTS (SELECT 1 FROM duetime_ended AS e WHERE e.id = duetime_tasks.id)"
 
 func archiveSQL(d Dialect, before time.Time, after, end protocol.Cursor, limit int) (string, []any) {
 	order := byChange
@@ -201,6 +202,10 @@ func endedOrder(state task.State) indexOrder {
 		table: endedTasks, index: "PRIMARY", column: "finished_at", where: "state = " + strconv.Itoa(int(state)) + " AND ",
 	}
 }
+
+var endedOrders = []indexOrder{endedOrder(task.Done), endedOrder(task.Cancelled)}
+
+func sameID(a, b task.Task) bool { return a.ID == b.ID }
 
 // unionEnded is a part of a statement once for each table, with its arguments: the ended rows come behind the others.
 func unionEnded(part func(t tasksTable) (string, []any)) (text string, args []any) {

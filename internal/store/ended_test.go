@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	stdcmp "cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -100,6 +101,14 @@ func archive(t *testing.T, s *store.Store) {
 	}
 	if got := value[[]task.Task](t)(s.Entries(t.Context(), ids(rows))); len(got) != len(rows) {
 		t.Errorf("%d entries, want %d", len(got), len(rows))
+	}
+	changed := pages(t, func(after protocol.Cursor) ([]task.Task, error) {
+		return s.Changed(t.Context(), t0, t0.Add(2*time.Hour), after, 3)
+	}, func(r task.Task) time.Time { return r.UpdatedAt })
+	byChange := slices.Clone(before)
+	slices.SortFunc(byChange, func(a, b task.Task) int { return stdcmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), a.ID.Compare(b.ID)) })
+	if d := cmp.Diff(ids(byChange), changed); d != "" {
+		t.Errorf("changed (-want +got):\n%s", d)
 	}
 	done := task.Done
 	for name, c := range map[string]struct {
@@ -314,7 +323,7 @@ func TestPlansOfEnded(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
 	rows := filled(t, s, 3000)
-	must(t, exec(s.DB(), "UPDATE duetime_tasks SET state = 1, version = 2, finished_at = due_at"))
+	must(t, exec(s.DB(), "UPDATE duetime_tasks SET state = 1, version = 2, finished_at = due_at, updated_at = due_at"))
 	for more := true; more; {
 		var err error
 		_, more, err = s.Archive(t.Context(), t0.Add(time.Hour), 1000)

@@ -152,19 +152,15 @@ func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
 		tasks = append(tasks, found...)
 	}
 	slices.SortStableFunc(tasks, func(a, b task.Task) int { return cmp.Or(a.DueAt.Compare(b.DueAt), a.ID.Compare(b.ID)) })
-	tasks = slices.CompactFunc(tasks, func(a, b task.Task) bool { return a.ID == b.ID }) // one that has moved meanwhile
+	tasks = slices.CompactFunc(tasks, sameID) // one that has moved meanwhile
 	return tasks[:min(len(tasks), cmp.Or(f.Limit, 100))], nil
 }
 
 // Kinds returns the kinds of the rows that changed last, and of those that ended last, for an operator's choice; rows is how many of each it
 // reads.
 func (s *Store) Kinds(ctx context.Context, rows int) ([]string, error) {
-	orders := []indexOrder{byChange}
-	for _, state := range endedStates {
-		orders = append(orders, endedOrder(state))
-	}
 	kinds := map[string]bool{}
-	for _, o := range orders {
+	for _, o := range append([]indexOrder{byChange}, endedOrders...) {
 		var kind string
 		err := forEach(ctx, s.db, "SELECT DISTINCT kind FROM (SELECT kind"+o.from(s.dialect)+" WHERE "+o.where+o.column+" >= 0 ORDER BY "+
 			o.column+" DESC LIMIT ?) lately", []any{rows}, []any{&kind}, func() { kinds[kind] = true })

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -217,15 +218,21 @@ func (o indexOrder) direction() string {
 	return ""
 }
 
-// Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), after the cursor; a zero
+// Changed reads a page of rows of both tables, in any state, with updated_at in [from, to), by (updated_at, id), after the cursor; a zero
 // cursor means from the first row. It reads only the columns of the index. Fewer than limit rows mean that this was the
 // last page.
 func (s *Store) Changed(ctx context.Context, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, error) {
-	tasks, err := s.page(ctx, byChange, window{from, to, after, limit})
-	if err != nil {
-		return nil, fmt.Errorf("read changed tasks: %w", err)
+	var all []task.Task
+	for _, order := range append([]indexOrder{byChange}, endedOrders...) {
+		tasks, err := s.page(ctx, order, window{from, to, after, limit})
+		if err != nil {
+			return nil, fmt.Errorf("read changed tasks: %w", err)
+		}
+		all = append(all, tasks...)
 	}
-	return tasks, nil
+	slices.SortStableFunc(all, func(a, b task.Task) int { return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), a.ID.Compare(b.ID)) })
+	all = slices.CompactFunc(all, sameID) // one that has moved meanwhile
+	return all[:min(len(all), limit)], nil
 }
 
 func (s *Store) page(ctx context.Context, order indexOrder, w window) ([]task.Task, error) {
