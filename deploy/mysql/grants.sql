@@ -6,8 +6,7 @@
 -- Each long-running process writes a row of its own in duetime_processes, and deletes those of processes that crashed.
 --
 -- Who schedules into a queue of `duetime queue add` locks its row of duetime_requests. MySQL before 8.0.22 wants one of the rights UPDATE
--- and DELETE for that, beside SELECT: give it to duetime_game and duetime_worker there, if you add queues. So it does for duetime_ended,
--- where whoever changes a task looks for one that is not in duetime_tasks: give it to these two, duetime_api and duetime_operator there.
+-- and DELETE for that, beside SELECT: give it to duetime_game and duetime_worker there, if you add queues.
 --
 -- Nobody updates or deletes a line of the history, but for the daemon, which deletes what is past its retention.
 

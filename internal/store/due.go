@@ -85,7 +85,7 @@ func (s *Store) lockDue(ctx context.Context, q sqlx.ExtContext, look string, loo
 func (s *Store) LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (protocol.Due, error) {
 	found, _, err := s.lockFound(ctx, q, s.dialect.Force("PRIMARY")+" WHERE id = ? LIMIT 1", []any{id[:]})
 	if err == nil && len(found.Rows) == 0 {
-		found.Rows, err = s.endedByID(ctx, q, []task.ID{id}, s.dialect.forShare())
+		found.Rows, err = s.endedByID(ctx, q, []task.ID{id})
 	}
 	if err == nil && len(found.Rows) == 0 {
 		err = s.checkPrimary(ctx, q)

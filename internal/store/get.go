@@ -42,7 +42,7 @@ func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, 
 			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part), writable{})
 		if err == nil {
 			found, err = withEnded(found, part, func(missing []task.ID) ([]task.Task, error) {
-				return s.endedByID(ctx, q, missing, latest(s.dialect, lock))
+				return s.endedByID(ctx, q, missing)
 			})
 		}
 		if err != nil {
@@ -51,14 +51,6 @@ func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, 
 		tasks = append(tasks, found...)
 	}
 	return tasks, nil
-}
-
-// latest is a clause that reads what is committed now, whatever the snapshot of somebody's own transaction is: after a lock.
-func latest(d Dialect, lock string) string {
-	if lock == "" {
-		return ""
-	}
-	return d.forShare()
 }
 
 // primaryByID is byID without locks, on a connection of the pool to a server that may be written.

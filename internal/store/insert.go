@@ -74,7 +74,7 @@ func (s *Store) InsertUnlessEnded(ctx context.Context, q sqlx.ExtContext, tasks 
 	if len(old) == 0 {
 		return s.Insert(ctx, q, tasks)
 	}
-	left, err := s.endedByID(ctx, q, sorted(old), s.dialect.forShare())
+	left, err := s.endedByID(ctx, q, sorted(old))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read which of %d tasks have ended: %w", len(old), err)

@@ -67,7 +67,7 @@ func (s *Store) lockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID, 
 			s.dialect.skipLocked(), idArgs(part))
 		if err == nil {
 			found, err = withEnded(found, part, func(missing []task.ID) ([]task.Task, error) {
-				return s.endedByID(ctx, q, missing, "")
+				return s.endedByID(ctx, q, missing)
 			})
 		}
 		if err != nil {

@@ -41,7 +41,7 @@ type Page struct {
 	Next  string `json:"next,omitempty"` // Filter.After of the next page; empty if this page is the last
 
 	walked bool // by ListBounded
-	ended  int  // of the tasks, which come first and are in the order of their ends
+	live   int  // of the tasks, which come first and are in the order of their run times; the others are in that of their ends
 }
 
 // List reads a page of the tasks that the filter chooses, in any state unless it names one, by due time and id. A task that

@@ -20,7 +20,7 @@ const (
 	walkScanned  = 10_000                // rows that one walk reads at most
 	walkPatience = 60 * time.Millisecond // after which a page of a search reads no further: it may wait for another one before
 	walkMark     = "r"                   // begins a cursor of a walk: the other lists have another order
-	endedMark    = "e"                   // begins one among the tasks that ended a while ago, which come first
+	endedMark    = "e"                   // begins one among the tasks that ended a while ago, which come last: one that moves meanwhile is not missed
 )
 
 var maxDue = time.UnixMilli(1 << 41) // later than every due time that the index can hold
@@ -50,7 +50,7 @@ func (p Page) Place(n int) string {
 	switch t := p.Tasks[n-1]; {
 	case !p.walked:
 		return formatCursor(task.Task{DueAt: time.UnixMilli(t.DueAtMs), ID: t.ID})
-	case n > p.ended:
+	case n <= p.live:
 		return formatWalkCursor(walkMark, protocol.Cursor{At: time.UnixMilli(t.RunAtMs), ID: t.ID})
 	default:
 		return formatWalkCursor(endedMark, protocol.Cursor{At: time.UnixMilli(*t.FinishedAt), ID: t.ID})
@@ -66,8 +66,11 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 		return Page{}, err
 	}
 	began := time.Now()
+	after, ended, err := parseWalkCursor(f.After)
 	mayHaveEnded := *f.State == task.Done || *f.State == task.Cancelled
-	after, ended, err := parseWalkCursor(f.After, mayHaveEnded)
+	if err == nil && ended && !mayHaveEnded {
+		err = errPlace
+	}
 	if err != nil {
 		return Page{}, err
 	}
@@ -91,15 +94,15 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 		for _, row := range rows {
 			page.Tasks = append(page.Tasks, TaskOf(row))
 		}
-		if q.Ended {
-			page.ended = len(page.Tasks)
+		if !q.Ended {
+			page.live = len(page.Tasks)
 		}
 		q.After = next
 		switch last := next == (protocol.Cursor{}); {
-		case last && !q.Ended:
+		case last && (q.Ended || !mayHaveEnded):
 			return page, nil
 		case last:
-			q.Ended, q.After = false, allBehind
+			q.Ended, q.After = true, allBehind
 		}
 		if left <= walkPage || len(page.Tasks) == limit || patience > 0 && time.Since(began) >= patience {
 			page.Next = formatWalkCursor(markOf(q.Ended), q.After)
@@ -123,12 +126,12 @@ func formatWalkCursor(mark string, after protocol.Cursor) string {
 }
 
 // parseWalkCursor returns the place, and whether it is among the tasks that ended a while ago.
-func parseWalkCursor(text string, mayHaveEnded bool) (after protocol.Cursor, ended bool, err error) {
+func parseWalkCursor(text string) (after protocol.Cursor, ended bool, err error) {
 	if text == "" {
-		return protocol.Cursor{}, mayHaveEnded, nil
+		return protocol.Cursor{}, false, nil
 	}
 	place, ours := strings.CutPrefix(text, walkMark)
-	if mayHaveEnded && !ours {
+	if !ours {
 		place, ended = strings.CutPrefix(text, endedMark)
 	}
 	after, err = parseCursor(place)

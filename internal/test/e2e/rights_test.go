@@ -48,7 +48,6 @@ func (f *fortress) rightsOnMySQL(t *testing.T) {
 		"INSERT INTO duetime_tasks (id) SELECT '' FROM DUAL WHERE 1 = 0":                   "worker daemon game api operator migrate",
 		"UPDATE duetime_tasks SET state = 1 WHERE id = ''":                                 "worker daemon game api operator migrate",
 		"SELECT id FROM duetime_ended LIMIT 1":                                             "worker daemon game api operator migrate",
-		"SELECT id FROM duetime_ended WHERE id = '' LOCK IN SHARE MODE":                    "worker daemon game api operator migrate",
 		"INSERT INTO duetime_ended (id) SELECT '' FROM DUAL WHERE 1 = 0":                   "daemon migrate",
 		"DELETE FROM duetime_ended WHERE id = ''":                                          "daemon",
 		"INSERT INTO duetime_recurrences (id) SELECT '' FROM DUAL WHERE 1 = 0":             "worker daemon game api migrate",

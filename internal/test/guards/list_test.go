@@ -301,13 +301,6 @@ var guards = []guard{
 		"internal/store TestArchiveWaitsForNobody",
 	},
 	{
-		"who locks a task that has left looks for it in an old snapshot",
-		"internal/store/get.go",
-		"s.endedByID(ctx, q, missing, latest(s.dialect, lock))",
-		`s.endedByID(ctx, q, missing, "")`,
-		"internal/store TestLockOfWhatLeaves",
-	},
-	{
 		"a worker is refused the follow-ups of a task that it runs while its owner is blocked",
 		"internal/settle/transaction.go",
 		"	t.changes.AssumeUnblocked(unblocked)\n",
