@@ -78,6 +78,7 @@ type Due struct {
 // Bar is why a pending task must not run, whatever its row says.
 type Bar int
 
+// The bars.
 const (
 	NoBar        Bar = iota
 	OwnerBlocked     // the owner is blocked
@@ -99,7 +100,7 @@ func madeAt(id task.ID) (time.Time, bool) {
 	if u.Version() != 7 {
 		return time.Time{}, false
 	}
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)), true //nolint:gosec // 48 bits
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)), true
 }
 
 // Head is a task for which a later one of its order key waits.
