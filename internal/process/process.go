@@ -93,13 +93,16 @@ func (p program) main(run func(ctx context.Context, env *Env) error) int {
 	env := newEnv(flags, p.stderr, p.adopt)
 	env.Name = p.name
 	env.Registry.MustRegister(buildInfo(p.name))
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := func() {
+		env.stopping.Store(true) // before anything closes, which cancel may begin at once
+		cancel()
+	}
 	// closeTimeout counts from the stop, not from the return of run: run may have used up most of the time.
 	closing, expire := context.WithCancelCause(context.Background())
 	defer expire(nil)
 	context.AfterFunc(ctx, func() {
-		env.stopping.Store(true)
 		late := time.AfterFunc(env.drained(p.closeTimeout), func() { expire(errCloseLate) })
 		context.AfterFunc(closing, func() { late.Stop() })
 	})
