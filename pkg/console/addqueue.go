@@ -81,6 +81,9 @@ func (c *Console) AddQueue(ctx context.Context, queue string) (added bool, err e
 // uses the queue, also a transaction that has not ended yet, and a *task.FieldError for one that the configuration has, or that was not
 // added. Transactions that come to schedule into the queue meanwhile wait, and are refused if it is retired.
 func (c *Console) RetireQueue(ctx context.Context, queue string) error {
+	if err := protocol.CheckQueue(queue); err != nil {
+		return err
+	}
 	if c.isConfigured(queue) {
 		return &task.FieldError{Field: "queue", Problem: fmt.Sprintf("%q is of the configuration: take it out there first, and restart what reads it", queue)}
 	}
