@@ -43,6 +43,7 @@ type keeping struct {
 	apart   bool   // ended rows leave it for a table with these keys
 	ended   string
 	byEnd   bool // that table is in the order of ends, with an index of ids
+	later   bool // rows are marked first, and leave for that table later
 	ring    bool // that table is one of a ring, whose oldest is truncated
 	forgets bool // nothing is kept
 }
@@ -62,6 +63,7 @@ var keepings = []keeping{
 	{name: "ended rows apart", keys: keyOfText + keysToRun + keyOfAge, apart: true},
 	{name: "ended rows apart, in the order of their ends", keys: keyOfText + keysToRun + keyOfAge, apart: true, ended: orderOfEnds, byEnd: true},
 	{name: "the same, by owner too", keys: keyOfText + keysToRun + keyOfAge, apart: true, ended: orderOfEnds + keyOfOwner, byEnd: true},
+	{name: "the same, but marked first, and moved later", keys: keyOfText + keysToRun + keyOfAge, apart: true, ended: orderOfEnds + keyOfOwner, byEnd: true, later: true},
 	{name: "ended rows apart, keys hashed", keys: keyOfHash + keysToRun + keyOfAge, apart: true},
 	{name: "a ring, keys hashed", keys: keyOfHash + keysToRun + keyOfAge, apart: true, ring: true},
 	{name: "a ring by owner too, keys hashed", keys: keyOfHash + keysToRun + keyOfAge, apart: true, ended: keyOfOwner, ring: true},
@@ -76,6 +78,7 @@ type life struct {
 	due     []task.ID // pending rows in the order of their due times
 	next    atomic.Int64
 	purged  [2]string // the time of change and the id up to which rows are forgotten
+	moved   [2]string // those up to which rows have left
 	rates   []float64
 	written []float64
 }
@@ -216,7 +219,10 @@ func (l *life) lives(goOn func() bool) int64 {
 				}
 				if n := lived.Add(lifeBatch); !l.ring && !l.forgets && n%lifePurge == 0 {
 					purging.Lock()
-					err := l.purge(ctx)
+					err := l.move(ctx)
+					if err == nil {
+						err = l.purge(ctx)
+					}
 					purging.Unlock()
 					if err != nil {
 						return err
@@ -278,7 +284,7 @@ func (l *life) settle(ctx context.Context, ids []task.ID, pet, pets int) error {
 		return err
 	}
 	now := time.Now().UnixMilli()
-	if !l.apart && !l.forgets {
+	if !l.apart && !l.forgets || l.later {
 		err = one(ctx, tx, len(ids), "UPDATE "+l.table+" FORCE INDEX (PRIMARY) SET state = 1, version = version + 1, finished_at = ?, updated_at = ? "+
 			"WHERE state = 0 AND id IN "+marks, append([]any{now, now}, keys...)...)
 	} else {
@@ -298,12 +304,12 @@ func (l *life) leave(ctx context.Context, tx *sql.Tx, now int64, marks string, k
 	if l.apart {
 		const columns = "id, kind, owner, subject, queue, shard, due_at, run_at, attempt, max_attempts, dedup_key, payload, last_error, traceparent, created_at, ran"
 		err := one(ctx, tx, len(keys), "INSERT INTO "+l.table+"_ended ("+columns+", state, version, updated_at, finished_at) SELECT "+columns+
-			", 1, version + 1, ?, ? FROM "+l.table+" FORCE INDEX (PRIMARY) WHERE state = 0 AND id IN "+marks, append([]any{now, now}, keys...)...)
+			", 1, version + 1, ?, ? FROM "+l.table+" FORCE INDEX (PRIMARY) WHERE id IN "+marks, append([]any{now, now}, keys...)...)
 		if err != nil {
 			return err
 		}
 	}
-	return one(ctx, tx, len(keys), "DELETE "+l.table+" FROM "+l.table+" FORCE INDEX (PRIMARY) WHERE state = 0 AND id IN "+marks, keys...)
+	return one(ctx, tx, len(keys), "DELETE "+l.table+" FROM "+l.table+" FORCE INDEX (PRIMARY) WHERE id IN "+marks, keys...)
 }
 
 // one executes a statement that has to change so many rows.
@@ -323,30 +329,58 @@ func (l *life) purge(ctx context.Context) error {
 	if l.byEnd {
 		return one(ctx, l.db, lifePurge, "DELETE FROM "+l.table+"_ended ORDER BY updated_at, id LIMIT ?", lifePurge)
 	}
-	table, find := l.table, " FORCE INDEX (duetime_tasks_updated) WHERE (updated_at > ? OR updated_at = ? AND id > UNHEX(?)) AND state <> 0 ORDER BY updated_at, id"
+	table, find := l.table, lifeByChange
 	args := []any{l.purged[0], l.purged[0], l.purged[1], lifePurge}
 	if l.apart {
 		table, find = l.table+"_ended", " FORCE INDEX (PRIMARY) WHERE id > UNHEX(?) AND state <> 0 ORDER BY id"
 		args = args[2:]
 	}
-	rows, err := l.db.QueryContext(ctx, "SELECT id, HEX(id), updated_at FROM "+table+find+" LIMIT ?", args...)
+	ids, err := l.page(ctx, table+find, &l.purged, args...)
 	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	var ids []any
-	for rows.Next() {
-		var id []byte
-		if err := rows.Scan(&id, &l.purged[1], &l.purged[0]); err != nil {
-			return err
-		}
-		ids = append(ids, id)
-	}
-	if err := rows.Err(); err != nil {
 		return err
 	}
 	return one(ctx, l.db, len(ids), "DELETE "+table+" FROM "+table+" FORCE INDEX (PRIMARY) WHERE state <> 0 AND id IN ("+
 		strings.Repeat(",?", len(ids))[1:]+")", ids...)
+}
+
+// lifeByChange finds ended rows of the hot table behind a place, oldest first.
+const lifeByChange = " FORCE INDEX (duetime_tasks_updated) WHERE (updated_at > ? OR updated_at = ? AND id > UNHEX(?)) AND state <> 0 ORDER BY updated_at, id"
+
+// move has the rows leave that were marked first.
+func (l *life) move(ctx context.Context) error {
+	if !l.later {
+		return nil
+	}
+	ids, err := l.page(ctx, l.table+lifeByChange, &l.moved, l.moved[0], l.moved[0], l.moved[1], lifePurge)
+	if err != nil {
+		return err
+	}
+	tx, err := l.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := l.leave(ctx, tx, time.Now().UnixMilli(), "("+strings.Repeat(",?", len(ids))[1:]+")", ids); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// page reads ids by their time of change, and keeps the place of the last.
+func (l *life) page(ctx context.Context, from string, last *[2]string, args ...any) (ids []any, err error) {
+	rows, err := l.db.QueryContext(ctx, "SELECT id, HEX(id), updated_at FROM "+from+" LIMIT ?", args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id []byte
+		if err := rows.Scan(&id, &last[1], &last[0]); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
 }
 
 // truncate forgets a day at once while rows live, and returns how many seconds that takes.
