@@ -277,9 +277,10 @@ func ownerOf(n int64) string { return strconv.FormatInt(n, 10) }
 // began is when the ids of this process's jobs begin.
 var began = time.Now().UnixMilli()
 
-// idOf makes a UUIDv7 out of a job's number, so that the job can be found again. Like real ones they are of now, and grow with time.
+// idOf makes a UUIDv7 out of a job's number, so that the job can be found again. Like real ones they grow with time, and two million jobs
+// have ids of the next minutes.
 func idOf(job int64) (id task.ID) {
-	binary.BigEndian.PutUint64(id[:8], uint64(began+job/1000)<<16|0x7000|uint64(job%1000)) //nolint:gosec // neither is negative
+	binary.BigEndian.PutUint64(id[:8], uint64(began+job/4096)<<16|0x7000|uint64(job%4096)) //nolint:gosec // neither is negative
 	binary.BigEndian.PutUint64(id[8:], uint64(job)*0x9e3779b97f4a7c15)                     //nolint:gosec // spreads like random bits
 	id[8] = id[8]&0x3f | 0x80
 	return id

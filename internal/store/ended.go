@@ -72,8 +72,7 @@ func withEnded(found []task.Task, ids []task.ID, read func(missing []task.ID) ([
 	return found, nil
 }
 
-// endedByID reads the rows of these ids in duetime_ended. It locks none, since they never change: at REPEATABLE READ, as in a service's own
-// transaction, a lock of an id that is not there would keep others from moving.
+// endedByID reads the rows of these ids in duetime_ended. It locks none, since they never change.
 func (s *Store) endedByID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) (ended []task.Task, err error) {
 	for part := range slices.Chunk(ids, task.MaxPerCall) {
 		found, err := s.query(ctx, q, s.dialect.stateThen(wholeRow.list)+endedTasks.fromByID(s.dialect)+

@@ -3,7 +3,6 @@ package store_test
 import (
 	stdcmp "cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"maps"
 	"slices"
@@ -276,23 +275,6 @@ func TestArchiveWaitsForNobody(t *testing.T) {
 	must(t, holder.Rollback())
 	if n := archived(t, s, t0.Add(25*time.Hour)); n != 1 {
 		t.Errorf("%d rows have moved with the next lap, want the one that is left", n)
-	}
-}
-
-// A service's transaction at REPEATABLE READ that looks for a task which nobody has, and stays open, keeps no other task from leaving.
-func TestArchiveBesideALookForNothing(t *testing.T) {
-	t.Parallel()
-	s, _ := openMySQLStore(t, store.Options{LockWait: time.Second})
-	rows := inserted(t, s, newTasks(t, 3)...)
-	finished(t, s, t0.Add(time.Second), rows...)
-	own, err := s.DB().BeginTxx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-	must(t, err)
-	t.Cleanup(func() { _ = own.Rollback() })
-	if got := value[[]task.Task](t)(s.Lock(t.Context(), own, []task.ID{task.NewID()})); len(got) != 0 {
-		t.Fatalf("%v", got)
-	}
-	if n := archived(t, s, t0.Add(time.Minute)); n != 3 {
-		t.Errorf("%d of 3 rows have moved", n)
 	}
 }
 
