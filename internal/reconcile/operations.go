@@ -94,7 +94,7 @@ func (s *operations) nextRun(running []task.Operation, sleep loop.Result) loop.R
 func paced(rate, changed int, busy bool, took time.Duration) loop.Result {
 	wait := time.Duration(0)
 	if busy {
-		wait = took
+		wait = rehomeSleep * took
 	}
 	if rate > 0 {
 		wait = max(wait, time.Duration(changed)*time.Second/time.Duration(rate)-took)

@@ -343,10 +343,10 @@ func TestOperationIsPaced(t *testing.T) {
 		want          loop.Result
 	}{
 		{0, 1000, false, time.Second, loop.Result{More: true}},
-		{0, 50, true, 10 * time.Millisecond, loop.Result{Next: 10 * time.Millisecond}},
+		{0, 50, true, 10 * time.Millisecond, loop.Result{Next: 20 * time.Millisecond}},
 		{100, 100, false, 100 * time.Millisecond, loop.Result{Next: 900 * time.Millisecond}},
 		{100, 50, true, 10 * time.Millisecond, loop.Result{Next: 490 * time.Millisecond}},
-		{100, 1, true, 10 * time.Millisecond, loop.Result{Next: 10 * time.Millisecond}},
+		{100, 1, true, 10 * time.Millisecond, loop.Result{Next: 20 * time.Millisecond}},
 		{100, 0, false, 10 * time.Millisecond, loop.Result{More: true}},
 		{100, 100, false, 2 * time.Second, loop.Result{More: true}},
 	} {

@@ -17,12 +17,13 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// While tasks run, a run of the pass moves a small page and then sleeps for as long as that took, so that due tasks wait less for
-// the servers. Otherwise it moves several pages side by side. Between two runs the pass looks whether a newer daemon leads.
+// While tasks run, a run of the pass moves a small page and then sleeps, so that due tasks wait less for the servers. Otherwise
+// it moves several pages side by side. Between two runs the pass looks whether a newer daemon leads.
 const (
-	rehomePages = 8   // of a run
-	rehomeMoves = 3   // of pages, side by side
-	rehomeSmall = 200 // rows of a page while tasks run: MySQL and Redis are held up for as little as this takes
+	rehomePages = 8  // of a run
+	rehomeMoves = 3  // of pages, side by side
+	rehomeSleep = 2  // times what the small page took
+	rehomeSmall = 50 // rows of a page while tasks run: MySQL and Redis are held up for as little as this takes
 )
 
 // auditAfter is how long after a change of shards, or the start of a Redis server, a term that begins has everything audited: the
@@ -88,7 +89,7 @@ func (m *rehome) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 	case err != nil || over || s.index.err() != nil:
 		return loop.Result{}, err
 	case busy:
-		return loop.Result{Next: time.Since(began)}, nil
+		return loop.Result{Next: rehomeSleep * time.Since(began)}, nil
 	}
 	return loop.Result{More: true}, nil
 }
