@@ -288,7 +288,7 @@ func (l *life) settle(ctx context.Context, ids []task.ID, pet, pets int) error {
 		err = one(ctx, tx, len(ids), "UPDATE "+l.table+" FORCE INDEX (PRIMARY) SET state = 1, version = version + 1, finished_at = ?, updated_at = ? "+
 			"WHERE state = 0 AND id IN "+marks, append([]any{now, now}, keys...)...)
 	} else {
-		err = l.leave(ctx, tx, now, marks, keys)
+		err = l.leave(ctx, tx, task.Pending, now, marks, keys)
 	}
 	if err != nil {
 		return err
@@ -299,17 +299,18 @@ func (l *life) settle(ctx context.Context, ids []task.ID, pet, pets int) error {
 	return tx.Commit()
 }
 
-// leave has the rows leave the hot table.
-func (l *life) leave(ctx context.Context, tx *sql.Tx, now int64, marks string, keys []any) error {
+// leave has rows of a state leave the hot table.
+func (l *life) leave(ctx context.Context, tx *sql.Tx, state task.State, now int64, marks string, keys []any) error {
+	which := fmt.Sprintf(" FORCE INDEX (PRIMARY) WHERE state = %d AND id IN %s", state, marks)
 	if l.apart {
 		const columns = "id, kind, owner, subject, queue, shard, due_at, run_at, attempt, max_attempts, dedup_key, payload, last_error, traceparent, created_at, ran"
 		err := one(ctx, tx, len(keys), "INSERT INTO "+l.table+"_ended ("+columns+", state, version, updated_at, finished_at) SELECT "+columns+
-			", 1, version + 1, ?, ? FROM "+l.table+" FORCE INDEX (PRIMARY) WHERE id IN "+marks, append([]any{now, now}, keys...)...)
+			", 1, version + 1, ?, ? FROM "+l.table+which, append([]any{now, now}, keys...)...)
 		if err != nil {
 			return err
 		}
 	}
-	return one(ctx, tx, len(keys), "DELETE "+l.table+" FROM "+l.table+" FORCE INDEX (PRIMARY) WHERE id IN "+marks, keys...)
+	return one(ctx, tx, len(keys), "DELETE "+l.table+" FROM "+l.table+which, keys...)
 }
 
 // one executes a statement that has to change so many rows.
@@ -360,7 +361,7 @@ func (l *life) move(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if err := l.leave(ctx, tx, time.Now().UnixMilli(), "("+strings.Repeat(",?", len(ids))[1:]+")", ids); err != nil {
+	if err := l.leave(ctx, tx, task.Done, time.Now().UnixMilli(), "("+strings.Repeat(",?", len(ids))[1:]+")", ids); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -38,7 +38,7 @@ func bulkShift(w *world, f *report.Figures) {
 
 const (
 	bulkBy       = 2 * time.Hour
-	slowestShift = 500 // rows a second, beside the load
+	slowestShift = 250 // rows a second, beside the load
 )
 
 // bulkRun is an operation as it was seen from outside.
