@@ -185,7 +185,7 @@ func (c *Client) DB() *sqlx.DB { return c.parts.Store.DB() }
 func (c *Client) Console() *console.Console {
 	cfg := c.parts.Config
 	return console.New(console.Config{
-		Namespace: cfg.Namespace, Queues: cfg.Queues, Limits: cfg.Limits, Grace: cfg.Daemon.Grace, Retention: cfg.Daemon.Retention,
+		Namespace: cfg.Namespace, Queues: cfg.Queues, Limits: cfg.Limits, Grace: cfg.Daemon.Grace, Retention: cfg.Daemon.ShortestRetention(),
 		Servers: c.parts.Servers(),
 	}, c.parts.Store, c.parts.Index, c.Client)
 }

@@ -36,7 +36,7 @@ func run(ctx context.Context, env *process.Env) error {
 	env.OnStop("servers", p.Close)
 	reconciler, err := reconcile.New(reconcile.Config{
 		Interval: cfg.Daemon.Interval, Lookahead: cfg.Daemon.Lookahead, Grace: cfg.Daemon.Grace,
-		Retention: cfg.Daemon.Retention, Horizon: cfg.Index.Horizon, Queues: cfg.Queues,
+		Retention: cfg.Daemon.Retention, RetentionByKind: cfg.Daemon.RetentionByKind, Horizon: cfg.Index.Horizon, Queues: cfg.Queues,
 		Layout: p.Store.Layout, Logger: env.Log(), Metrics: env.Registry, Loops: loop.NewSuccesses(env.Registry),
 	}, p.Store, p.Index, p.Stream)
 	if err != nil {

@@ -214,7 +214,7 @@ func (t *tool) runImport(ctx context.Context, f importFlags, source imports.Sour
 		bar := &progressLater{tool: t, what: "read " + source.String()}
 		sum, err := imports.Run(ctx, imports.Config{
 			Label: f.label, Database: database, OwnerFrom: f.ownerFrom, DueAfter: after, DueBefore: before,
-			Retention: p.Config.Daemon.Retention, Overdue: f.overdue, DryRun: f.dryRun, Progress: bar.set,
+			Retention: p.Config.Daemon.RetentionOf, Overdue: f.overdue, DryRun: f.dryRun, Progress: bar.set,
 			Unreadable: func(u imports.Unreadable) {
 				if t.json {
 					answer.Members = append(answer.Members, u)

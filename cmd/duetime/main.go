@@ -175,7 +175,7 @@ func (t *tool) withParts(ctx context.Context, fn func(p *parts.Parts, c *console
 		servers := p.Servers()
 		servers["ZooKeeper"] = func(ctx context.Context) error { return command.CheckElector(ctx, p) }
 		c := console.New(console.Config{
-			Namespace: p.Config.Namespace, Queues: p.Config.Queues, Limits: p.Config.Limits, Grace: p.Config.Daemon.Grace, Retention: p.Config.Daemon.Retention,
+			Namespace: p.Config.Namespace, Queues: p.Config.Queues, Limits: p.Config.Limits, Grace: p.Config.Daemon.Grace, Retention: p.Config.Daemon.ShortestRetention(),
 			Actor: p.Actor, Audits: t.audits, Servers: servers,
 		}, p.Store, p.Index, client)
 		if t.page.KeysFile != "" {

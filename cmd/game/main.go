@@ -53,7 +53,7 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	env.OnStop("lessons", lessons.close)
-	api.Teach(client.DB(), cfg.Daemon.Retention, lessons.offered())
+	api.Teach(client.DB(), cfg.Daemon.ShortestRetention(), lessons.offered())
 	if _, err := env.Serve(ctx, "game", settings.Listen, pet.Site(api, settings.Console)); err != nil {
 		return err
 	}

@@ -166,7 +166,10 @@ type Daemon struct {
 	Grace     time.Duration `key:"grace" doc:"a pending row this long past its time is overdue, 10ms to 1h"`
 	Interval  time.Duration `key:"interval" doc:"time between two sweeps, 10ms to 1h"`
 	Retention time.Duration `key:"retention" doc:"how long finished rows are kept, 1s to 87600h; never less than half a minute"`
-	Witness   bool          `key:"witness" doc:"the daemon that leads schedules and runs about one task a second of its own, in a queue of its own, and metrics count broken promises"`
+
+	RetentionByKind Retentions `key:"retention_by_kind" doc:"the same for done and cancelled tasks of some kinds, 1m to 87600h, such as {session.ping: 1h}; dead tasks stay for daemon.retention"`
+
+	Witness bool `key:"witness" doc:"the daemon that leads schedules and runs about one task a second of its own, in a queue of its own, and metrics count broken promises"`
 }
 
 // PProf configures profiles of a running process.
@@ -193,7 +196,7 @@ func Default() Config {
 		Event:     Event{Lead: 50 * time.Millisecond},
 		Worker:    Worker{Queues: []string{}, Concurrency: 4, Batch: 100, HandlerTimeout: 10 * time.Second, Late: time.Second},
 		Daemon: Daemon{
-			Lookahead: time.Minute, Grace: 2 * time.Second, Interval: 2 * time.Second, Retention: 168 * time.Hour,
+			Lookahead: time.Minute, Grace: 2 * time.Second, Interval: 2 * time.Second, Retention: 168 * time.Hour, RetentionByKind: Retentions{},
 		},
 	}
 }

@@ -108,7 +108,7 @@ func (c Config) checkNumbers(p *Problems) {
 	p.CheckDuration("daemon.lookahead", c.Daemon.Lookahead, 0, 24*time.Hour)
 	p.CheckDuration("daemon.grace", c.Daemon.Grace, 10*time.Millisecond, time.Hour)
 	p.CheckDuration("daemon.interval", c.Daemon.Interval, 10*time.Millisecond, time.Hour)
-	p.CheckDuration("daemon.retention", c.Daemon.Retention, time.Second, tenYears)
+	c.Daemon.checkRetention(p)
 	// Each stop would roll back handlers that are within their time.
 	if drain, longest := c.Worker.Drain, c.Worker.HandlerTimeout; drain > 0 && drain < longest {
 		p.Addf("worker.drain: %s is below worker.handler_timeout %s: each stop would roll back handlers that are within their time",

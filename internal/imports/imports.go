@@ -58,15 +58,15 @@ type Config struct {
 	Label    string
 	Database int
 
-	OwnerFrom string        // the payload's top-level field that names the owner; empty: the member's id
-	DueAfter  time.Time     // only members that are due then or later; zero: all
-	DueBefore time.Time     // only members that are due before; zero: all
-	Retention time.Duration // of finished rows
-	Overdue   bool          // also members that are due further back than Retention, which may have run and been purged
-	DryRun    bool          // read everything, write nothing
+	OwnerFrom string    // the payload's top-level field that names the owner; empty: the member's id
+	DueAfter  time.Time // only members that are due then or later; zero: all
+	DueBefore time.Time // only members that are due before; zero: all
+	Overdue   bool      // also members that are due further back than Retention, which may have run and been purged
+	DryRun    bool      // read everything, write nothing
 
-	Progress   func(read, total int) // called after each page; nil: nobody
-	Unreadable func(Unreadable)      // called for each member that can't be read; nil: nobody
+	Retention  func(kind string) time.Duration // of finished rows
+	Progress   func(read, total int)           // called after each page; nil: nobody
+	Unreadable func(Unreadable)                // called for each member that can't be read; nil: nobody
 }
 
 // Unreadable is a member that made no task.

@@ -209,7 +209,7 @@ func (r *run) commit(ctx context.Context, ready []wanted) error {
 // its row is kept for the retention, so the row of a member that is due less far back still exists.
 func (r *run) checkDue(w wanted) error {
 	due, _ := w.spec.At()
-	if r.cfg.Overdue || due.After(w.row.CreatedAt.Add(-r.cfg.Retention)) {
+	if r.cfg.Overdue || due.After(w.row.CreatedAt.Add(-r.cfg.Retention(w.row.Kind))) {
 		return nil
 	}
 	return fmt.Errorf("was due %s, longer ago than finished rows are kept: it may have been imported, run and purged",

@@ -219,7 +219,7 @@ func TestGroupsAreForgotten(t *testing.T) {
 	w.group(t, c, "open", 1)
 	_, err := c.Cancel(t.Context(), made[0].ID)
 	pipelinetest.Must(t, err)
-	pass := (&purge{r: w.Reconciler}).pass
+	pass := newPurge(w.Reconciler).pass
 	names := func() (names []string) {
 		pipelinetest.Must(t, w.rows.DB().SelectContext(t.Context(), &names, "SELECT name FROM duetime_groups ORDER BY name"))
 		return names

@@ -54,7 +54,7 @@ func (r *Reconciler) chores() []pass {
 		{name: "archive", interval: archiveEvery, sleep: byTime, run: chore(r.archive)},
 		// deletes finished rows past their retention, history, recurrences, operations and groups of the same age, and what is left of
 		// queues that nobody has used for as long
-		{name: "purge", interval: min(time.Minute, r.cfg.Retention), sleep: byTime, run: chore((&purge{r: r}).pass)},
+		{name: "purge", interval: min(time.Minute, r.cfg.Retention), sleep: byTime, run: chore(newPurge(r).pass)},
 	}
 }
 

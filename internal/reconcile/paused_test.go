@@ -15,7 +15,7 @@ func TestHistoryIsPurgedWithTheRows(t *testing.T) {
 	for i, age := range []time.Duration{169 * time.Hour, 167 * time.Hour} {
 		pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []protocol.Event{{At: base.Add(-age), Task: row.ID, Detail: string(rune('a' + i))}}))
 	}
-	w.run(t, (&purge{r: w.Reconciler}).pass)
+	w.run(t, newPurge(w.Reconciler).pass)
 	left, err := w.rows.History(t.Context(), row.ID, 10)
 	pipelinetest.Must(t, err)
 	if len(left) != 1 || left[0].Detail != "b" {

@@ -3,12 +3,17 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/internal/transition"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -18,11 +23,11 @@ type purgeStore struct {
 	tasks, history *error
 }
 
-func (s purgeStore) Purge(ctx context.Context, before time.Time, limit int) (int, bool, error) {
+func (s purgeStore) Purge(ctx context.Context, of protocol.Purgeable, before time.Time, limit int) (int, bool, time.Time, error) {
 	if *s.tasks != nil {
-		return 0, false, *s.tasks
+		return 0, false, time.Time{}, *s.tasks
 	}
-	return s.Store.Purge(ctx, before, limit)
+	return s.Store.Purge(ctx, of, before, limit)
 }
 
 func (s purgeStore) PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error) {
@@ -40,7 +45,7 @@ func TestPurgesFailAlone(t *testing.T) {
 	refused := errors.New("DELETE command denied")
 	var tasks, history error
 	w.store = purgeStore{w.store, &tasks, &history}
-	p := &purge{r: w.Reconciler}
+	p := newPurge(w.Reconciler)
 	fails := func() {
 		t.Helper()
 		if _, err := p.pass(t.Context(), w.clock); !errors.Is(err, refused) {
@@ -121,7 +126,7 @@ func TestArchive(t *testing.T) {
 				t.Errorf("%d rows then, want the pending one", n)
 			}
 			w.now = base.Add(c.Retention)
-			p := &purge{r: w.Reconciler}
+			p := newPurge(w.Reconciler)
 			w.run(t, p.pass)
 			if c.Retention > c.after && w.left(t, []task.Task{row}) != 1 {
 				t.Error("purged before its retention is over")
@@ -135,22 +140,11 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// A lap of the purge begins at the oldest rows, which are pending: that is not being behind.
-func TestLapOfAPurgeIsNotBehind(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, Config{})
-	w.cfg.Retention = time.Hour
-	w.store = lapStore{w.store, 0, base.Add(-24 * time.Hour)}
-	if res := w.run(t, (&purge{r: w.Reconciler}).pass); !res.More || w.purgeBehind(t) != 0 {
-		t.Errorf("more: %v, behind by %v s; want true, 0", res.More, w.purgeBehind(t))
-	}
-}
-
 // Only the daemon that leads knows how far the purge is behind.
 func TestPurgeIsBehindWhileTheTermLasts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.store = lapStore{w.store, purgeBatch, base.Add(-24 * time.Hour)}
+	w.store = lapStore{w.store}
 	var told worldtest.Term
 	stop := lead(t, w.Reconciler, 1, &told)
 	pipelinetest.Await(t, "the first purge", func() bool { return w.purgeBehind(t) > 0 })
@@ -160,15 +154,61 @@ func TestPurgeIsBehindWhileTheTermLasts(t *testing.T) {
 	}
 }
 
-// lapStore is a store whose purges delete n rows and have come to a place, and the round goes on.
-type lapStore struct {
-	Store
-	n    int
-	upTo time.Time
+// lapStore is a store whose purges have far to go.
+type lapStore struct{ Store }
+
+func (lapStore) Purge(context.Context, protocol.Purgeable, time.Time, int) (int, bool, time.Time, error) {
+	return purgeBatch, true, base.Add(-24 * time.Hour), nil
 }
 
-func (s lapStore) Purge(context.Context, time.Time, int) (int, bool, error) { return s.n, true, nil }
-func (s lapStore) Purged() time.Time                                        { return s.upTo }
+// Done and cancelled tasks of kinds with a retention of their own are kept for it, in both tables; all others, and dead ones, for the general one.
+func TestRetentionByKind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{Retention: 2 * time.Hour, RetentionByKind: map[string]time.Duration{
+		"ping": time.Minute, "beat": time.Minute, "bill": 4 * time.Hour, "note": time.Hour,
+	}})
+	p := newPurge(w.Reconciler)
+	rows := map[string]task.Task{}
+	for _, kind := range []string{"ping", "beat", "bill", "note", "else"} {
+		made := []task.Task{pending("ann", time.Hour), pending("ann", time.Hour)}
+		made[0].Kind, made[1].Kind = kind, kind
+		made = w.insert(t, made...)
+		rows[kind] = w.save(t, w.cancelled(t, made[0]))
+		rows[kind+" dead"] = w.save(t, transition.Discard(made[1], errors.New("enough"), w.now))
+	}
+	for _, c := range []struct {
+		after time.Duration
+		left  []string
+	}{
+		{0, []string{"beat", "bill", "else", "note", "ping"}},
+		{time.Minute + time.Second, []string{"bill", "else", "note"}},
+		{30 * time.Minute, []string{"bill", "else", "note"}},
+		{time.Hour + time.Second, []string{"bill", "else"}},
+		{2*time.Hour + time.Second, []string{"bill"}},
+		{4*time.Hour + time.Second, nil},
+	} {
+		w.now = base.Add(c.after)
+		w.run(t, p.pass)
+		w.run(t, w.archive)
+		var left []string
+		for _, name := range slices.Sorted(maps.Keys(rows)) {
+			if w.left(t, []task.Task{rows[name]}) > 0 {
+				left = append(left, name)
+			}
+		}
+		want := c.left
+		if c.after <= 2*time.Hour {
+			want = append(slices.Clone(want), "beat dead", "bill dead", "else dead", "note dead", "ping dead")
+			slices.Sort(want)
+		}
+		if d := cmp.Diff(want, left); d != "" {
+			t.Errorf("left after %v (-want +got):\n%s", c.after, d)
+		}
+		if got := w.purgeBehind(t); got != 0 {
+			t.Errorf("behind by %v s after %v", got, c.after)
+		}
+	}
+}
 
 // What is left of a queue that nobody uses goes after its time, and the history tells of it. A queue of the daemon's configuration stays.
 func TestPurgeForgetsUnusedQueues(t *testing.T) {
@@ -178,7 +218,7 @@ func TestPurgeForgetsUnusedQueues(t *testing.T) {
 	for _, queue := range []string{"gone", "ours"} {
 		pipelinetest.Must(t, w.rows.SetRate(ctx, w.rows.DB(), queue, &task.Rate{Calls: 1, Per: time.Second}))
 	}
-	p := &purge{r: w.Reconciler}
+	p := newPurge(w.Reconciler)
 	left := func(want int) {
 		t.Helper()
 		w.run(t, p.pass)

@@ -33,14 +33,11 @@ type Store interface {
 	// and returns where the next page begins; zero after the last page.
 	PendingExcept(ctx context.Context, except []string, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, protocol.Cursor, error)
 	Changed(ctx context.Context, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, error)
-	// Purge deletes up to limit finished rows, and reports whether there may be more.
-	Purge(ctx context.Context, before time.Time, limit int) (n int, more bool, err error)
+	// Purge deletes finished tasks that have not changed since before, up to limit in each table, and returns whether there may be more,
+	// and up to where there are none.
+	Purge(ctx context.Context, of protocol.Purgeable, before time.Time, limit int) (n int, more bool, gone time.Time, err error)
 	// Archive moves up to limit tasks that ended before the moment to a table of their own, and reports whether there may be more.
 	Archive(ctx context.Context, before time.Time, limit int) (n int, more bool, err error)
-	// PurgeEnded deletes up to limit of these that ended before the moment, and returns up to where there are no more.
-	PurgeEnded(ctx context.Context, before time.Time, limit int) (n int, upTo time.Time, err error)
-	// Purged returns up to where the purges have come.
-	Purged() time.Time
 	// PurgeHistory deletes up to limit lines of the history, and returns their number.
 	PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error)
 	// Paused returns the queues that an operator has paused, and since when.
@@ -144,6 +141,9 @@ type Config struct {
 	Lookahead time.Duration // how far ahead rows are compared; 0: the next few passes
 	Grace     time.Duration // after its time, until a row is overdue; default 2 s
 	Retention time.Duration // of finished rows; default 168 h
+
+	RetentionByKind map[string]time.Duration // of these kinds' tasks that are done or cancelled
+
 	Longest   time.Duration // longest transaction expected; default 10 s
 	AuditRate int           // rows, and members, compared a second once drift was found; default 8000
 	Settle    time.Duration // from a change of the layout until all processes know it; default 10 s

@@ -127,7 +127,7 @@ func TestPurgeKeepsRetentionAndBatches(t *testing.T) {
 	w.now = base.Add(-30 * time.Minute)
 	kept := w.save(t, w.cancelled(t, rows[purgeBatch+10]))
 	w.now = base
-	if res := w.run(t, (&purge{r: w.Reconciler}).pass); !res.More {
+	if res := w.run(t, newPurge(w.Reconciler).pass); !res.More {
 		t.Error("a full batch did not ask for another one")
 	}
 	if got := w.purgeBehind(t); got != time.Hour.Seconds() {
@@ -136,7 +136,7 @@ func TestPurgeKeepsRetentionAndBatches(t *testing.T) {
 	if got := w.left(t, rows); got != 20 {
 		t.Errorf("%d rows left after a batch of %d, want 20", got, purgeBatch)
 	}
-	w.run(t, (&purge{r: w.Reconciler}).pass)
+	w.run(t, newPurge(w.Reconciler).pass)
 	if got := w.left(t, rows); got != 10 {
 		t.Errorf("%d rows left, want the 9 pending ones and the one within its retention", got)
 	}
@@ -155,12 +155,12 @@ func TestPurgeWaitsForTheLastComparison(t *testing.T) {
 	row := w.insert(t, pending("ann", time.Hour))[0]
 	w.save(t, w.cancelled(t, row))
 	w.now = base.Add(w.cfg.Longest + windowMargin) // where the changed pass still looks
-	w.run(t, (&purge{r: w.Reconciler}).pass)
+	w.run(t, newPurge(w.Reconciler).pass)
 	if w.left(t, []task.Task{row}) != 1 {
 		t.Error("purged while it was still to be compared")
 	}
 	w.now = w.now.Add(2 * windowMargin)
-	w.run(t, (&purge{r: w.Reconciler}).pass)
+	w.run(t, newPurge(w.Reconciler).pass)
 	if w.left(t, []task.Task{row}) != 0 {
 		t.Error("kept beyond its retention")
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -88,7 +87,7 @@ func (s *Store) endedByID(ctx context.Context, q sqlx.QueryerContext, ids []task
 // Archive moves up to limit tasks that ended before the moment to duetime_ended, oldest first. It returns their number, and whether
 // the round of calls goes on: see Purge. A row that somebody has locked stays until the next lap.
 func (s *Store) Archive(ctx context.Context, before time.Time, limit int) (n int, more bool, err error) {
-	_, more, err = s.archive.step(ctx, s, before, 0, limit, archiveSQL, func(found []task.ID) (err error) {
+	_, more, _, err = s.archive.step(ctx, s, wanted{pages: byChange, where: toArchive + " AND "}, before, 0, limit, func(found []task.ID) (err error) {
 		n, err = s.moveEnded(ctx, found, before)
 		return err
 	})
@@ -102,13 +101,6 @@ func (s *Store) Archive(ctx context.Context, before time.Time, limit int) (n int
 // changes. An id that duetime_ended has already is of a program that inserted it once more, long after its task had ended. Others stay until their
 // retention is over.
 var toArchive = "state IN (1, 2) AND dedup_key IS NULL AND finished_at = updated_at AND NOT EXISTS (SELECT 1 FROM duetime_ended AS e WHERE e.id = duetime_tasks.id)"
-
-func archiveSQL(d Dialect, before time.Time, after, end protocol.Cursor, limit int) (string, []any) {
-	order := byChange
-	order.where = toArchive + " AND "
-	text, args := order.sqlUntil(d, window{time.Time{}, before, after, limit}, end)
-	return "SELECT id, updated_at" + text, args
-}
 
 // moveEnded moves those of the rows that nobody has locked and that are still to leave, and returns their number.
 func (s *Store) moveEnded(ctx context.Context, ids []task.ID, before time.Time) (int, error) {
@@ -142,58 +134,6 @@ func (s *Store) moveEnded(ctx context.Context, ids []task.ID, before time.Time) 
 		return 0, err
 	}
 	return len(moving), s.dropLeftOrders(ctx, moving)
-}
-
-// PurgeEnded deletes up to limit rows of duetime_ended that ended before the moment, with their labels, and returns their number, and up to
-// where it has come.
-func (s *Store) PurgeEnded(ctx context.Context, before time.Time, limit int) (n int, upTo time.Time, err error) {
-	s.endedMu.Lock()
-	defer s.endedMu.Unlock()
-	upTo = before
-	for i := range endedStates {
-		deleted, last, err := s.purgeEnded(ctx, i, before, limit-n)
-		if err != nil {
-			return n, upTo, fmt.Errorf("purge %s tasks: %w", endedStates[i], err)
-		}
-		if n += deleted; n == limit {
-			return n, last, nil
-		}
-	}
-	return n, upTo, nil
-}
-
-// endedFrom is where the rows of a state begin that a purge has left. What it has deleted before may stand in the way as long as
-// anybody reads an old snapshot. From time to time it begins at the very first row: another daemon may have moved rows behind its back.
-type endedFrom struct {
-	at     time.Time
-	lapped time.Time
-}
-
-func (s *Store) purgeEnded(ctx context.Context, state int, before time.Time, limit int) (n int, upTo time.Time, err error) {
-	from := &s.endedFrom[state]
-	if before.Sub(from.lapped) >= purgeLap {
-		from.at, from.lapped = time.Time{}, before
-	}
-	text, args := purgeEndedSQL(s.dialect, endedStates[state], from.at, before, limit)
-	found, last, err := s.readCursors(ctx, text, args)
-	if err != nil {
-		return 0, from.at, err
-	}
-	if len(found) > 0 {
-		if err := s.deleteFinished(ctx, endedTasks, found, before); err != nil {
-			return 0, from.at, err
-		}
-	}
-	from.at = last.At
-	if len(found) < limit {
-		from.at = before.Add(-purgeOverlap)
-	}
-	return len(found), last.At, nil
-}
-
-func purgeEndedSQL(d Dialect, state task.State, from, before time.Time, limit int) (string, []any) {
-	text, args := endedOrder(state).sql(d, window{from: from, to: before, limit: limit})
-	return "SELECT id, finished_at" + text, args
 }
 
 // endedOrder is the order of a state's rows in duetime_ended, by their ends.

@@ -98,7 +98,7 @@ func DeleteLabelledSQL(ids []task.ID, before time.Time) (string, []any) {
 // BeforePurge returns a Purge that calls fn once it has chosen the rows.
 func BeforePurge(s *Store, fn func()) func(ctx context.Context, before time.Time, limit int) (int, error) {
 	return func(ctx context.Context, before time.Time, limit int) (int, error) {
-		text, args := purgeSQL(s.dialect, before, protocol.Cursor{}, protocol.Cursor{}, limit)
+		text, args := purgeable(protocol.Purgeable{}, before)[0].sql(s.dialect, before, protocol.Cursor{}, protocol.Cursor{}, limit)
 		found, _, err := s.readCursors(ctx, text, args)
 		if err != nil {
 			return 0, err
@@ -131,7 +131,7 @@ func DeleteOperations(ctx context.Context, s *Store, ids []task.ID, before time.
 }
 
 // SetPurgeScan sets how many entries of the index a call of Purge examines.
-func SetPurgeScan(s *Store, n int) { s.purge.scan, s.archive.scan = n, n }
+func SetPurgeScan(s *Store, n int) { s.purgeScan = n }
 
 // SetMaxCounted sets how many rows of a state Live counts.
 func SetMaxCounted(s *Store, n int) { s.maxCounted = n }
@@ -139,10 +139,13 @@ func SetMaxCounted(s *Store, n int) { s.maxCounted = n }
 // SetOwnedAhead sets how many ids of an owner are read at once.
 func SetOwnedAhead(s *Store, n int) { s.ownedAhead = n }
 
-// PurgeSQL are the statements of Purge that find a page's end, and rows up to it, for EXPLAIN.
-func PurgeSQL(d Dialect, before time.Time, after, end protocol.Cursor, limit int) (ofEnd, ofRows Statement) {
-	ofEnd.Text, ofEnd.Args = byChange.endSQL(d, window{to: before, after: after, limit: purgeScan})
-	ofRows.Text, ofRows.Args = purgeSQL(d, before, after, end, limit)
+// PurgeSQL are the statements of Purge that find a page's end, and rows up to it, in duetime_tasks and in duetime_ended, for EXPLAIN.
+func PurgeSQL(d Dialect, of protocol.Purgeable, before time.Time, after, end protocol.Cursor, limit int) (ofEnd, ofRows [2]Statement) {
+	all := purgeable(of, before)
+	for i, w := range all[:2] {
+		ofEnd[i].Text, ofEnd[i].Args = w.pages.endSQL(d, window{to: before, after: after, limit: purgeScan})
+		ofRows[i].Text, ofRows[i].Args = w.sql(d, before, after, end, limit)
+	}
 	return ofEnd, ofRows
 }
 
@@ -171,12 +174,6 @@ func ReadFloor(ctx context.Context, s *Store, limit time.Duration) (time.Time, e
 
 // SetFloor sets what ReadFloor has learnt.
 func SetFloor(s *Store, at time.Time) { s.floor.at = at.UnixMilli() }
-
-// PurgeEndedSQL is the statement of PurgeEnded that finds rows, for EXPLAIN.
-func PurgeEndedSQL(from, before time.Time, limit int) Statement {
-	text, args := purgeEndedSQL(MySQL, task.Done, from, before, limit)
-	return Statement{text, args}
-}
 
 // WalkEndedSQL are the statements of a walk through ended rows that find a page's end, and its entries, for EXPLAIN.
 func WalkEndedSQL(after, end protocol.Cursor) []Statement {

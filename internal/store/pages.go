@@ -28,11 +28,6 @@ var (
 	byRunAt     = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "}
 	deadByRunAt = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 3 AND "}
 	byChange    = indexOrder{index: "duetime_tasks_updated", column: "updated_at"}
-	// A tick's row, by its key, is among them if the tick is before the first argument.
-	endedByChange = indexOrder{
-		index: "duetime_tasks_updated", column: "updated_at",
-		where: "state <> 0 AND (dedup_key IS NULL OR NOT (" + ofTicks + ") OR SUBSTR(dedup_key, 25) < ?) AND ",
-	}
 )
 
 // endOfTime is behind all rows.

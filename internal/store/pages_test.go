@@ -137,7 +137,7 @@ func pagesOfChanged(t *testing.T, s *store.Store) {
 // purged deletes up to limit rows, and returns their number.
 func purged(t *testing.T, s *store.Store, before time.Time, limit int) int {
 	t.Helper()
-	n, _, err := s.Purge(t.Context(), before, limit)
+	n, _, _, err := s.Purge(t.Context(), protocol.Purgeable{}, before, limit)
 	must(t, err)
 	return n
 }
@@ -204,30 +204,31 @@ func purgeBehindPending(t *testing.T, s *store.Store) {
 	type answer struct {
 		n    int
 		more bool
-		upTo int // the row at which the call stopped; -1: the end
+		gone int // the row before which none is left, as far as is known; -1: the end
 	}
 	before := t0.Add(13*time.Second + 500*time.Millisecond)
 	expect := func(round string, want ...answer) {
 		t.Helper()
 		for call, w := range want {
-			n, more, err := s.Purge(t.Context(), before, 2)
+			n, more, gone, err := s.Purge(t.Context(), protocol.Purgeable{}, before, 2)
 			must(t, err)
 			at := before
-			if w.upTo >= 0 {
-				at = rows[w.upTo].UpdatedAt
+			if w.gone >= 0 {
+				at = rows[w.gone].UpdatedAt
 			}
-			if n != w.n || more != w.more || !s.Purged().Equal(at) {
-				t.Errorf("%s, call %d: %d rows, more: %v, up to %v; want %d, %v, %v",
-					round, call, n, more, s.Purged().Sub(t0), w.n, w.more, at.Sub(t0))
+			if n != w.n || more != w.more || !gone.Equal(at) {
+				t.Errorf("%s, call %d: %d rows, more: %v, gone before %v; want %d, %v, %v",
+					round, call, n, more, gone.Sub(t0), w.n, w.more, at.Sub(t0))
 			}
 		}
 	}
 	finish(9, 10, 11, 12)
-	expect("four finished ones behind nine", answer{0, true, 3}, answer{0, true, 7}, answer{2, true, 10},
+	// A lap begins at the oldest row, where there are pending ones: that is not being behind.
+	expect("four finished ones behind nine", answer{0, true, -1}, answer{0, true, -1}, answer{2, true, 10},
 		answer{1, true, 11}, answer{1, false, -1})
 	finish(2, 3)
 	expect("as many as a call deletes at a page's end", answer{2, true, 3}, answer{0, true, 7}, answer{0, false, -1})
-	expect("nothing finished", answer{0, true, 5}, answer{0, true, 13}, answer{0, false, -1})
+	expect("nothing finished", answer{0, true, -1}, answer{0, true, -1}, answer{0, false, -1})
 	if left := value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows))); len(left) != 8 {
 		t.Errorf("%d rows left, want the 8 pending ones", len(left))
 	}
@@ -249,7 +250,8 @@ func TestPlanOfAPurge(t *testing.T) {
 	}
 	must(t, exec(s.DB(), "ANALYZE TABLE duetime_tasks"))
 	for name, after := range map[string]protocol.Cursor{"of a lap": {}, "in the middle": at(2000)} {
-		end, page := store.PurgeSQL(store.MySQL, at(2800).At, after, at(2100), 500)
+		ends, ofRows := store.PurgeSQL(store.MySQL, protocol.Purgeable{}, at(2800).At, after, at(2100), 500)
+		end, page := ends[0], ofRows[0]
 		e := &explainer{DB: s.DB()}
 		must(t, exec(e, end.Text, end.Args...))
 		e.check(t, name+": end", "duetime_tasks_updated")
@@ -271,7 +273,8 @@ func TestSQLitePlanOfAPurge(t *testing.T) {
 	at := func(n int) protocol.Cursor {
 		return protocol.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: task.ID{1}}
 	}
-	end, page := store.PurgeSQL(store.SQLite, at(4).At, at(1), at(2), 500)
+	ends, ofRows := store.PurgeSQL(store.SQLite, protocol.Purgeable{}, at(4).At, at(1), at(2), 500)
+	end, page := ends[0], ofRows[0]
 	for _, c := range []struct {
 		store.Statement
 		want string

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,36 +27,107 @@ const purgeOverlap = 10 * time.Minute
 // second, from a cold disk, this many take as long as the default read timeout of a connection.
 const purgeScan = 5000
 
-// Purge deletes up to limit finished rows of duetime_tasks that have not changed since before, oldest first. It returns their number, and
-// whether the round of calls goes on: a call examines a bounded number of rows, and may find none though finished ones come after.
+// Purge deletes finished tasks that have not changed since before, oldest first, up to limit in duetime_tasks and of each state in duetime_ended. It returns
+// their number, whether the round of calls goes on, and up to where finished rows are gone: a call examines a bounded number of rows, and
+// may find none though finished ones come after. What long transactions commit late, or another daemon has moved behind its back, is gone
+// within purgeLap after.
+//
 // The row of a recurrence's tick stays until the tick is before that moment too: its key keeps the tick of a task that was
-// cancelled, or moved ahead and done, from being made once more. A row that has stayed for its tick is deleted within purgeLap after.
-func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (n int, more bool, err error) {
-	return s.purge.step(ctx, s, before, purgeOverlap, limit, purgeSQL, func(found []task.ID) error {
-		if err := s.deleteFinished(ctx, liveTasks, found, before); err != nil {
-			return err
+// cancelled, or moved ahead and done, from being made once more.
+func (s *Store) Purge(ctx context.Context, of protocol.Purgeable, before time.Time, limit int) (n int, more bool, upTo time.Time, err error) {
+	var errs []error
+	rounds := s.purgesOf(of)
+	upTo = before
+	for i, w := range purgeable(of, before) {
+		table := cmp.Or(w.pages.table, liveTasks)
+		deleted, goesOn, gone, err := rounds[i].step(ctx, s, w, before, purgeOverlap, limit, func(found []task.ID) error {
+			if err := s.deleteFinished(ctx, table, found, before); err != nil || table != liveTasks {
+				return err
+			}
+			return s.dropLeftOrders(ctx, found)
+		})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("purge %s: %w", table.name, err))
 		}
-		return s.dropLeftOrders(ctx, found)
-	})
+		n, more = n+deleted, more || goesOn
+		if gone.Before(upTo) {
+			upTo = gone
+		}
+	}
+	return n, more, upTo, errors.Join(errs...)
 }
 
-// round walks through the rows of duetime_tasks that changed before a moment, oldest first, and goes on from call to call.
+// purgesOf are the rounds of a purge: of the table of pending tasks, and of the others' for each of the endedStates.
+func (s *Store) purgesOf(of protocol.Purgeable) *[3]round {
+	s.purgesMu.Lock()
+	defer s.purgesMu.Unlock()
+	if s.purges == nil {
+		s.purges = map[string]*[3]round{}
+	}
+	key := fmt.Sprintf("%q", of)
+	if s.purges[key] == nil {
+		s.purges[key] = new([3]round)
+	}
+	return s.purges[key]
+}
+
+// purgeable are the rows to delete, for each of the rounds. The milliseconds of ticks are compared as texts, of 13 digits from 2001 to 2286: a
+// key of another program that begins with r may have none.
+func purgeable(of protocol.Purgeable, before time.Time) [3]wanted {
+	condition, kinds := "", []any(nil)
+	switch {
+	case len(of.Only) > 0:
+		condition, kinds = "state IN (1, 2) AND kind IN ("+marks(len(of.Only))+") AND ", anys(of.Only)
+	case len(of.Except) > 0:
+		condition, kinds = "(state = 3 OR kind NOT IN ("+marks(len(of.Except))+")) AND ", anys(of.Except)
+	}
+	live := wanted{
+		pages: byChange,
+		where: "state <> 0 AND (dedup_key IS NULL OR NOT (" + ofTicks + ") OR SUBSTR(dedup_key, 25) < ?) AND " + condition,
+		args:  append([]any{strconv.FormatInt(before.UnixMilli(), 10)}, kinds...),
+	}
+	ended := func(state task.State) wanted {
+		return wanted{pages: endedOrder(state), where: condition, args: kinds, all: condition == ""}
+	}
+	return [3]wanted{live, ended(endedStates[0]), ended(endedStates[1])}
+}
+
+// wanted are rows that a round is about.
+type wanted struct {
+	pages indexOrder // in which they stand
+	where string     // which of these they are, with an AND
+	args  []any      // of where
+	all   bool       // all of these
+}
+
+// sql finds wanted rows up to a page's end; zero: up to the last row.
+func (w wanted) sql(d Dialect, before time.Time, after, end protocol.Cursor, limit int) (string, []any) {
+	order := w.pages
+	order.where += w.where
+	text, args := order.sqlUntil(d, window{time.Time{}, before, after, limit}, end)
+	return "SELECT id, " + order.column + text, slices.Concat(w.args, args)
+}
+
+// round walks through the rows of a table that changed before a moment, oldest first, and goes on from call to call.
 type round struct {
 	mu     sync.Mutex
 	at     protocol.Cursor // where the last call stopped
 	going  bool            // a round of calls is under way
 	end    protocol.Cursor // of the page that is examined; zero: not known, or the last page
 	lapped time.Time       // the limit of the last round that began at the oldest row
-	scan   int             // entries of the index in a page; 0: purgeScan
+	gone   time.Time       // there are no wanted rows before, as far as is known; zero before the first call
 }
 
-// step does something to up to limit rows of those that find finds up to a page's end. A round begins the overlap before the limit of the
-// last one at the latest.
-func (r *round) step(ctx context.Context, s *Store, before time.Time, overlap time.Duration, limit int,
-	find func(d Dialect, before time.Time, after, end protocol.Cursor, limit int) (string, []any), act func(found []task.ID) error,
-) (n int, more bool, err error) {
+// step does something to up to limit wanted rows up to a page's end. A round begins the overlap before the limit of the last one at the
+// latest.
+func (r *round) step(ctx context.Context, s *Store, w wanted, before time.Time, overlap time.Duration, limit int,
+	act func(found []task.ID) error,
+) (n int, more bool, gone time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.gone.IsZero() {
+		r.gone = before
+	}
 	// The rows of tasks that are due in months stay at the old end of the index, and each call would read them. So a call
 	// begins where the last one stopped: rows before that place are pending, and move after it when they end, or wait for their
 	// ticks until the next lap.
@@ -69,20 +141,20 @@ func (r *round) step(ctx context.Context, s *Store, before time.Time, overlap ti
 		after = protocol.Cursor{At: from}
 	}
 	end := r.end
-	if end == (protocol.Cursor{}) {
-		end, err = s.pageEnd(ctx, byChange, window{to: before, after: after, limit: cmp.Or(r.scan, purgeScan)})
+	if end == (protocol.Cursor{}) && !w.all {
+		end, err = s.pageEnd(ctx, w.pages, window{to: before, after: after, limit: cmp.Or(s.purgeScan, purgeScan)})
 		if err != nil {
-			return 0, false, fmt.Errorf("find how far to look for finished tasks: %w", err)
+			return 0, false, r.gone, fmt.Errorf("find how far to look for finished tasks: %w", err)
 		}
 	}
-	text, args := find(s.dialect, before, after, end, limit)
+	text, args := w.sql(s.dialect, before, after, end, limit)
 	found, last, err := s.readCursors(ctx, text, args)
 	if err != nil {
-		return 0, false, fmt.Errorf("find finished tasks: %w", err)
+		return 0, false, r.gone, fmt.Errorf("find finished tasks: %w", err)
 	}
 	if len(found) > 0 {
 		if err := act(found); err != nil {
-			return 0, false, err
+			return 0, false, r.gone, err
 		}
 	}
 	r.going = true
@@ -94,17 +166,18 @@ func (r *round) step(ctx context.Context, s *Store, before time.Time, overlap ti
 	default:
 		r.at, r.going = protocol.Cursor{At: before}, false
 	}
+	switch {
+	case !r.going:
+		r.gone = before
+	case len(found) == limit: // the next wanted row is not far from here
+		r.gone = r.at.At
+	case r.at.At.After(r.gone): // else a lap has begun at the oldest row, where there are pending ones
+		r.gone = r.at.At
+	}
 	if newLap {
 		r.lapped = before
 	}
-	return len(found), r.going, nil
-}
-
-// purgeSQL finds rows to delete, up to a page's end; zero: up to the last row. The milliseconds of ticks are compared as texts, of 13
-// digits from 2001 to 2286: a key of another program that begins with r may have none.
-func purgeSQL(d Dialect, before time.Time, after, end protocol.Cursor, limit int) (string, []any) {
-	text, args := endedByChange.sqlUntil(d, window{time.Time{}, before, after, limit}, end)
-	return "SELECT id, updated_at" + text, append([]any{strconv.FormatInt(before.UnixMilli(), 10)}, args...)
+	return len(found), r.going, r.gone, nil
 }
 
 // deleteFinished deletes rows with their labels. The rows are not locked: another purge may have deleted some, and an
@@ -159,14 +232,6 @@ func (s *Store) deleteOver(ctx context.Context, table string, ids []task.ID, bef
 		return fmt.Errorf("delete %d rows of %s: %w", len(ids), table, err)
 	}
 	return nil
-}
-
-// Purged returns up to where the purges of this process have come: finished rows that changed before are gone, but for what
-// long transactions committed late, and for ticks to come. It is zero before the first purge.
-func (s *Store) Purged() time.Time {
-	s.purge.mu.Lock()
-	defer s.purge.mu.Unlock()
-	return s.purge.at.At
 }
 
 // readCursors reads ids in the order of the times beside them, and returns the last place in that order.

@@ -58,7 +58,7 @@ func TestPurgesWaitForNobody(t *testing.T) {
 	must(t, s.Record(t.Context(), holder, []protocol.Event{{At: before.Add(time.Hour), Task: rows[0].ID, Name: protocol.EventMoved}}))
 	for name, purge := range map[string]func(context.Context, time.Time, int) (int, error){
 		"tasks": func(ctx context.Context, before time.Time, limit int) (int, error) {
-			n, _, err := s.Purge(ctx, before, limit)
+			n, _, _, err := s.Purge(ctx, protocol.Purgeable{}, before, limit)
 			return n, err
 		},
 		"history": s.PurgeHistory, "operations": s.PurgeOperations, "recurrences": s.PurgeRecurrences,

@@ -42,10 +42,10 @@ type Store struct {
 	owned      map[task.ID]ownedIDs // by operation
 	ownedAhead int                  // ids that are read at once; 0: ownedAhead
 
-	purge, archive round
-
-	endedMu   sync.Mutex
-	endedFrom [2]endedFrom // of the endedStates
+	archive   round
+	purgesMu  sync.Mutex
+	purges    map[string]*[3]round // by what is purgeable
+	purgeScan int                  // entries of an index that a call examines; 0: purgeScan
 }
 
 // On makes a store on a handle that the caller opened and will close. Its connections are guarded against lost

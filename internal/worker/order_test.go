@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/internal/transition"
@@ -422,7 +423,7 @@ func TestOrderOfAForeignEnd(t *testing.T) {
 		w.store.Exec("UPDATE duetime_tasks SET state = 2, version = version + 1, updated_at = due_at, finished_at = due_at WHERE id = ?", made[0].ID[:])
 		want(t, "behind it", w.pass(w.worker(mux, engine.Config{}), made[1])[made[1].ID].Result, "done")
 		want(t, "rows of duetime_orders", w.ordered(ids(made)...), 1)
-		_, _, err := w.store.Purge(t.Context(), made[0].DueAt.Add(time.Second), 100)
+		_, _, _, err := w.store.Purge(t.Context(), protocol.Purgeable{}, made[0].DueAt.Add(time.Second), 100)
 		pipelinetest.Must(t, err)
 		want(t, "rows after the purge", w.ordered(ids(made)...), 0)
 	})

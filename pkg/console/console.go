@@ -34,7 +34,7 @@ type Config struct {
 	Queues    []string              // of the configuration; operators may have added others
 	Limits    map[string]task.Limit // of the configuration's queues
 	Grace     time.Duration         // after which a pending row is overdue
-	Retention time.Duration         // of finished rows
+	Retention time.Duration         // of finished rows, at least
 	Actor     string                // who makes changes, for the history, such as user@host; default service@host
 	Audits    []Audit               // of services, for their own data
 	// Servers ask the servers besides the database, by the names Redis, Kafka and ZooKeeper, whether they answer.

@@ -66,7 +66,7 @@ type Audit struct {
 // AuditSource gives an audit its data.
 type AuditSource struct {
 	DB        *sqlx.DB
-	Retention time.Duration                                                 // of finished rows
+	Retention time.Duration                                                 // of finished rows, at least
 	Tasks     func(ctx context.Context, ids []task.ID) ([]task.Task, error) // rows by id; ids without a row are absent
 }
 

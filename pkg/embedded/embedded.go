@@ -15,6 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,7 +51,11 @@ type Config struct {
 	Grace          time.Duration         // after which a pending row is overdue; default 2 s
 	Interval       time.Duration         // between two looks for recurrences without a next task; default 2 s
 	Retention      time.Duration         // of finished rows; default 168 h
-	Logger         *slog.Logger          // default slog.Default()
+
+	// RetentionByKind is the same for done and cancelled tasks of some kinds, at least a minute; dead tasks stay for Retention.
+	RetentionByKind map[string]time.Duration
+
+	Logger *slog.Logger // default slog.Default()
 
 	// BeforeSchedule sees each spec before the pipeline or one of its handlers schedules it, and may change or refuse it; nil
 	// means none.
@@ -86,6 +92,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+func (c Config) shortestRetention() time.Duration {
+	return slices.Min(append(slices.Collect(maps.Values(c.RetentionByKind)), c.Retention))
+}
+
 // Validate refuses a configuration that can't work, naming the field.
 func (c Config) Validate() error {
 	c = c.withDefaults()
@@ -104,6 +114,11 @@ func (c Config) Validate() error {
 	} {
 		if bound.got < bound.min || bound.got > bound.max {
 			return fmt.Errorf("embedded: %s: %d is not between %d and %d", bound.field, bound.got, bound.min, bound.max)
+		}
+	}
+	for kind, d := range c.RetentionByKind {
+		if d < time.Minute {
+			return fmt.Errorf("embedded: RetentionByKind of %s: %v is below 1m", kind, d)
 		}
 	}
 	if c.Drain > 0 && c.Drain < c.HandlerTimeout {
@@ -235,7 +250,7 @@ func (p *Pipeline) DB() *sqlx.DB { return p.store.DB() }
 // says of an index is an error, or a frame without shards and leaders: there is none, and nobody is elected.
 func (p *Pipeline) Console() *console.Console {
 	return console.New(console.Config{
-		Namespace: p.cfg.Namespace, Queues: p.cfg.Queues, Limits: p.cfg.Limits, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
+		Namespace: p.cfg.Namespace, Queues: p.cfg.Queues, Limits: p.cfg.Limits, Grace: p.cfg.Grace, Retention: p.cfg.shortestRetention(),
 	}, p.store, nil, p.Client)
 }
 

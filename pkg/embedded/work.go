@@ -97,7 +97,7 @@ func (p *Pipeline) stages(mux *worker.Mux) (*engine.Worker, []stage, error) {
 		return nil, nil, err
 	}
 	r, err := reconcile.New(reconcile.Config{
-		Interval: p.cfg.Interval, Grace: p.cfg.Grace, Retention: p.cfg.Retention, Queues: p.cfg.Queues,
+		Interval: p.cfg.Interval, Grace: p.cfg.Grace, Retention: p.cfg.Retention, RetentionByKind: p.cfg.RetentionByKind, Queues: p.cfg.Queues,
 		Layout: p.store.Layout, Hooks: ledger.Hooks(), Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
 	}, p.store, nil, nil)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/protocol"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -243,7 +244,7 @@ func TestPurgedTickIsNotRepeated(t *testing.T) {
 	} {
 		r := w.recur(t, name, weekly, 1, recur.Policy{})
 		c.end(r)
-		_, _, err := w.store.Purge(t.Context(), w.now(t).Add(time.Millisecond), 100)
+		_, _, _, err := w.store.Purge(t.Context(), protocol.Purgeable{}, w.now(t).Add(time.Millisecond), 100)
 		pipelinetest.Must(t, err)
 		c.renew()
 		after, err := w.Recurrence(t.Context(), "ann", name)
