@@ -33,7 +33,7 @@ type kept struct {
 	protocol.Purgeable
 
 	retention time.Duration
-	gone      time.Time // those that had ended before are deleted, as far as this term knows; zero before the first pass
+	upTo      time.Time // those that had ended before are deleted, as far as this term knows; zero before the first pass
 }
 
 func newPurge(r *Reconciler) *purge {
@@ -88,15 +88,15 @@ func (p *purge) ended(ctx context.Context, now clock) (more bool, err error) {
 	for i := range p.tasks {
 		k := &p.tasks[i]
 		before := p.before(now, k.retention)
-		if k.gone.IsZero() {
-			k.gone = before
+		if k.upTo.IsZero() {
+			k.upTo = before
 		}
-		n, goesOn, gone, err := p.r.store.Purge(ctx, k.Purgeable, before, purgeBatch)
+		n, goesOn, upTo, err := p.r.store.Purge(ctx, k.Purgeable, before, purgeBatch)
 		p.r.metrics.purged.Add(float64(n))
 		if err == nil { // else nothing is known of the rows that have passed their retention since
-			k.gone = gone
+			k.upTo = upTo
 		}
-		behind = max(behind, before.Sub(k.gone))
+		behind = max(behind, before.Sub(k.upTo))
 		more, errs = more || goesOn, append(errs, err)
 	}
 	p.r.metrics.purgeBehind.Set(behind.Seconds())

@@ -35,7 +35,7 @@ type Store interface {
 	Changed(ctx context.Context, from, to time.Time, after protocol.Cursor, limit int) ([]task.Task, error)
 	// Purge deletes finished tasks that have not changed since before, up to limit in each table, and returns whether there may be more,
 	// and up to where there are none.
-	Purge(ctx context.Context, of protocol.Purgeable, before time.Time, limit int) (n int, more bool, gone time.Time, err error)
+	Purge(ctx context.Context, of protocol.Purgeable, before time.Time, limit int) (n int, more bool, upTo time.Time, err error)
 	// Archive moves up to limit tasks that ended before the moment to a table of their own, and reports whether there may be more.
 	Archive(ctx context.Context, before time.Time, limit int) (n int, more bool, err error)
 	// PurgeHistory deletes up to limit lines of the history, and returns their number.

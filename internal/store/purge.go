@@ -27,9 +27,10 @@ const purgeOverlap = 10 * time.Minute
 // second, from a cold disk, this many take as long as the default read timeout of a connection.
 const purgeScan = 5000
 
-// Purge deletes finished tasks that have not changed since before, oldest first, up to limit in duetime_tasks and of each state in duetime_ended. It returns
-// their number, whether the round of calls goes on, and up to where finished rows are gone: a call examines a bounded number of rows, and
-// may find none though finished ones come after. What long transactions commit late, or another daemon has moved behind its back, is gone
+// Purge deletes finished tasks that have not changed since before, oldest first, up to limit in duetime_tasks and of each state in
+// duetime_ended. It returns
+// their number, whether the round of calls goes on, and up to where finished rows are deleted: a call examines a bounded number of rows, and
+// may find none though finished ones come after. What long transactions commit late, or another daemon has moved behind its back, is deleted
 // within purgeLap after.
 //
 // The row of a recurrence's tick stays until the tick is before that moment too: its key keeps the tick of a task that was
@@ -40,7 +41,7 @@ func (s *Store) Purge(ctx context.Context, of protocol.Purgeable, before time.Ti
 	upTo = before
 	for i, w := range purgeable(of, before) {
 		table := cmp.Or(w.pages.table, liveTasks)
-		deleted, goesOn, gone, err := rounds[i].step(ctx, s, w, before, purgeOverlap, limit, func(found []task.ID) error {
+		deleted, goesOn, came, err := rounds[i].step(ctx, s, w, before, purgeOverlap, limit, func(found []task.ID) error {
 			if err := s.deleteFinished(ctx, table, found, before); err != nil || table != liveTasks {
 				return err
 			}
@@ -50,8 +51,8 @@ func (s *Store) Purge(ctx context.Context, of protocol.Purgeable, before time.Ti
 			errs = append(errs, fmt.Errorf("purge %s: %w", table.name, err))
 		}
 		n, more = n+deleted, more || goesOn
-		if gone.Before(upTo) {
-			upTo = gone
+		if came.Before(upTo) {
+			upTo = came
 		}
 	}
 	return n, more, upTo, errors.Join(errs...)
@@ -115,18 +116,18 @@ type round struct {
 	going  bool            // a round of calls is under way
 	end    protocol.Cursor // of the page that is examined; zero: not known, or the last page
 	lapped time.Time       // the limit of the last round that began at the oldest row
-	gone   time.Time       // there are no wanted rows before, as far as is known; zero before the first call
+	upTo   time.Time       // there are no wanted rows before, as far as is known; zero before the first call
 }
 
 // step does something to up to limit wanted rows up to a page's end. A round begins the overlap before the limit of the last one at the
 // latest.
 func (r *round) step(ctx context.Context, s *Store, w wanted, before time.Time, overlap time.Duration, limit int,
 	act func(found []task.ID) error,
-) (n int, more bool, gone time.Time, err error) {
+) (n int, more bool, upTo time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.gone.IsZero() {
-		r.gone = before
+	if r.upTo.IsZero() {
+		r.upTo = before
 	}
 	// The rows of tasks that are due in months stay at the old end of the index, and each call would read them. So a call
 	// begins where the last one stopped: rows before that place are pending, and move after it when they end, or wait for their
@@ -144,17 +145,17 @@ func (r *round) step(ctx context.Context, s *Store, w wanted, before time.Time, 
 	if end == (protocol.Cursor{}) && !w.all {
 		end, err = s.pageEnd(ctx, w.pages, window{to: before, after: after, limit: cmp.Or(s.purgeScan, purgeScan)})
 		if err != nil {
-			return 0, false, r.gone, fmt.Errorf("find how far to look for finished tasks: %w", err)
+			return 0, false, r.upTo, fmt.Errorf("find how far to look for finished tasks: %w", err)
 		}
 	}
 	text, args := w.sql(s.dialect, before, after, end, limit)
 	found, last, err := s.readCursors(ctx, text, args)
 	if err != nil {
-		return 0, false, r.gone, fmt.Errorf("find finished tasks: %w", err)
+		return 0, false, r.upTo, fmt.Errorf("find finished tasks: %w", err)
 	}
 	if len(found) > 0 {
 		if err := act(found); err != nil {
-			return 0, false, r.gone, err
+			return 0, false, r.upTo, err
 		}
 	}
 	r.going = true
@@ -168,16 +169,16 @@ func (r *round) step(ctx context.Context, s *Store, w wanted, before time.Time, 
 	}
 	switch {
 	case !r.going:
-		r.gone = before
+		r.upTo = before
 	case len(found) == limit: // the next wanted row is not far from here
-		r.gone = r.at.At
-	case r.at.At.After(r.gone): // else a lap has begun at the oldest row, where there are pending ones
-		r.gone = r.at.At
+		r.upTo = r.at.At
+	case r.at.At.After(r.upTo): // else a lap has begun at the oldest row, where there are pending ones
+		r.upTo = r.at.At
 	}
 	if newLap {
 		r.lapped = before
 	}
-	return len(found), r.going, r.gone, nil
+	return len(found), r.going, r.upTo, nil
 }
 
 // deleteFinished deletes rows with their labels. The rows are not locked: another purge may have deleted some, and an
