@@ -60,7 +60,7 @@ var guards = []guard{
 	},
 	{
 		"a tick's row is purged before the tick has passed",
-		"internal/store/pages.go",
+		"internal/store/purge.go",
 		"dedup_key IS NULL OR NOT (",
 		"dedup_key IS NULL OR 1 = 1 OR NOT (",
 		"pkg/schedule TestPurgedTickIsNotRepeated",
