@@ -75,7 +75,7 @@ func TestImportOfAsynq(t *testing.T) {
 	pipelinetest.Must(t, err)
 	rows := inMemory{}
 	for _, imported := range []int{many, 0} {
-		sum, err := imports.Run(t.Context(), imports.Config{Retention: time.Hour}, raw,
+		sum, err := imports.Run(t.Context(), imports.Config{Retention: func(string) time.Duration { return time.Hour }}, raw,
 			&imports.Asynq{Queue: "mails", Types: map[string]imports.Kind{"mail:send": kind}}, rows)
 		if diff := cmp.Diff(imports.Result{Imported: imported, Present: many - imported}, sum); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
