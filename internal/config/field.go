@@ -84,13 +84,7 @@ func (f field) fromYAML(v any) (any, error) {
 	}
 	switch {
 	case f.value.Type() == durationType:
-		if s, ok := v.(string); ok {
-			return parseDuration(s)
-		}
-		if v == 0 {
-			return time.Duration(0), nil // zero is the only number without a unit, as in Go
-		}
-		return nil, fmt.Errorf("must be a duration with its unit, such as 50ms or 2h, not %s", yamlType(v))
+		return durationOf(v)
 	case f.value.Kind() == reflect.Int:
 		if n, ok := v.(int); ok {
 			return n, nil
@@ -163,6 +157,17 @@ func (f field) fromEnv(s string) (any, error) {
 		return list, nil
 	}
 	return s, nil
+}
+
+// durationOf converts a value of the file.
+func durationOf(v any) (time.Duration, error) {
+	if s, ok := v.(string); ok {
+		return parseDuration(s)
+	}
+	if v == 0 {
+		return 0, nil // zero is the only number without a unit, as in Go
+	}
+	return 0, fmt.Errorf("must be a duration with its unit, such as 50ms or 2h, not %s", yamlType(v))
 }
 
 func parseDuration(s string) (time.Duration, error) {

@@ -23,12 +23,8 @@ func (Retentions) fromYAML(v any) (any, error) {
 		return nil, fmt.Errorf("must be a section of kinds and durations, such as {session.ping: 1h}, not %s", yamlType(v))
 	}
 	r := make(Retentions, len(section))
-	for kind, value := range section {
-		text, ok := value.(string)
-		if !ok {
-			return nil, fmt.Errorf("%s must be a duration with its unit, such as 30m or 2h, not %s", kind, yamlType(value))
-		}
-		d, err := parseDuration(text)
+	for _, kind := range slices.Sorted(maps.Keys(section)) {
+		d, err := durationOf(section[kind])
 		if err != nil {
 			return nil, fmt.Errorf("%s %w", kind, err)
 		}

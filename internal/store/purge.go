@@ -41,7 +41,7 @@ func (s *Store) Purge(ctx context.Context, of protocol.Purgeable, before time.Ti
 	upTo = before
 	for i, w := range purgeable(of, before) {
 		table := cmp.Or(w.pages.table, liveTasks)
-		deleted, goesOn, came, err := rounds[i].step(ctx, s, w, before, purgeOverlap, limit, func(found []task.ID) error {
+		deleted, goesOn, reached, err := rounds[i].step(ctx, s, w, before, purgeOverlap, limit, func(found []task.ID) error {
 			if err := s.deleteFinished(ctx, table, found, before); err != nil || table != liveTasks {
 				return err
 			}
@@ -51,8 +51,8 @@ func (s *Store) Purge(ctx context.Context, of protocol.Purgeable, before time.Ti
 			errs = append(errs, fmt.Errorf("purge %s: %w", table.name, err))
 		}
 		n, more = n+deleted, more || goesOn
-		if came.Before(upTo) {
-			upTo = came
+		if reached.Before(upTo) {
+			upTo = reached
 		}
 	}
 	return n, more, upTo, errors.Join(errs...)

@@ -260,6 +260,7 @@ func TestConfigIsRefused(t *testing.T) {
 		"Drain: 1s is below":               {Drain: time.Second},
 		"Drain in ms: -1000":               {Drain: -time.Second},
 		"Retention":                        {Retention: -time.Hour},
+		"RetentionByKind of ping":          {RetentionByKind: map[string]time.Duration{"ping": 59 * time.Second}},
 		`Namespace and Queues: "{x}" must`: {Namespace: "{x}"},
 		`"a:b" must`:                       {Queues: []string{"a:b"}},
 	} {
